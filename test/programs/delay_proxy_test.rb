@@ -273,7 +273,7 @@ class DelayProxyTest < Minitest::Test
       Process.kill(:KILL, Process.pid)
     RUBY
     pid = Integer(run_ruby(program).stdout)
-    wait_until("the end of the proxy") { !File.exist?("/proc/#{pid}") || File.read("/proc/#{pid}/stat").include?(") Z ") }
+    wait_until("the end of the proxy") { ended?(pid) }
   end
 
   # A cancel request uses a connection of its own, through the same proxy.

@@ -118,13 +118,6 @@ module NeverBlockTest
       end
     end
 
-    def listens?(port)
-      TCPSocket.new("127.0.0.1", port).close
-      true
-    rescue Errno::ECONNREFUSED
-      false
-    end
-
     # @return [String] the answer's body
     def ask(front, head, body = "", tls: false)
       socket = connect(front, tls)

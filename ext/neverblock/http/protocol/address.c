@@ -1,3 +1,4 @@
+/* See address.h. */
 #include "address.h"
 #include <arpa/inet.h>
 #include <string.h>

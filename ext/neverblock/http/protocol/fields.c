@@ -111,8 +111,10 @@ static void expect(const nb_reader_t *in, nb_span_t value) {
 }
 
 int nb_field_note(const nb_reader_t *in, const nb_field_t *field) {
+    if (in->section == NB_OF_TRAILERS) /* RFC 9110 §6.5.1 */
+        return nb_refuse(in, 400, "a trailer that only a head can have: it would change where messages end");
     switch (field->known) {
-    case NB_NAME_HOST: return host(in, field->value);
+    case NB_NAME_HOST: return in->section == NB_OF_REQUEST ? host(in, field->value) : 0;
     case NB_NAME_CONTENT_LENGTH: return content_length(in, field->value);
     case NB_NAME_TRANSFER_ENCODING: return transfer_encoding(in, field->value);
     case NB_NAME_CONNECTION: connection(in, field->value); break;
@@ -136,18 +138,40 @@ static int settle_host(const nb_reader_t *in) {
     return 0;
 }
 
+/* RFC 9112 §6.3, of a response: where it ends, and whether another one may follow on the connection. */
+static int settle_framing(const nb_reader_t *in) {
+    nb_head_t *head = in->head;
+    if (head->status < 200) { /* what follows is read as a response, so it must not be content: RFC 9110 §15.2 */
+        if (head->minor == 0) return nb_refuse(in, 400, "an interim response of HTTP/1.0");
+        if (head->chunked || head->has_length) return nb_refuse(in, 400, "an interim response with content");
+        head->framing = NB_DELIMITED_EMPTY;
+        if (head->status == 101) head->keep_alive = false;
+    } else if (in->to_head || head->status == 204 || head->status == 304) {
+        head->framing = NB_DELIMITED_EMPTY;
+        if (head->status == 204 && (head->chunked || head->length > 0)) head->keep_alive = false; /* doubtful */
+    } else if (head->chunked || head->has_length) {
+        head->framing = head->chunked ? NB_DELIMITED_CHUNKED : NB_DELIMITED_LENGTH;
+    } else {
+        head->framing = NB_DELIMITED_CLOSE;
+        head->keep_alive = false;
+    }
+    return 0;
+}
+
 int nb_fields_judge(const nb_reader_t *in) {
     nb_head_t *head = in->head;
-    bool current = head->minor > 0; /* HTTP/1.1: an older client cannot mean the rest */
-    int status = settle_host(in);
+    bool current = head->minor > 0, request = in->section == NB_OF_REQUEST;
+    int status = request ? settle_host(in) : 0;
     if (status) return status;
     if ((head->seen & SEEN_CODINGS) && head->has_length) /* CVE-2020-11076, CVE-2020-11077 */
         return nb_refuse(in, 400, "both Transfer-Encoding and Content-Length");
     if (head->seen & SEEN_OTHER_CODING) return nb_refuse(in, 501, "a transfer coding other than chunked");
+    head->upgrade = current && (head->seen & SEEN_UPGRADE) && (head->seen & SEEN_CONNECTION_UPGRADE);
+    head->keep_alive = !(head->seen & SEEN_CLOSE) && (current || (head->seen & SEEN_KEEP_ALIVE));
+    if (!request) return settle_framing(in);
+    /* HTTP/1.1: an older client cannot mean the rest */
     if (current && (head->seen & SEEN_OTHER_EXPECTATION))
         return nb_refuse(in, 417, "an expectation other than 100-continue");
     head->expect_continue = current && (head->seen & SEEN_CONTINUE) && (head->chunked || head->length > 0);
-    head->upgrade = current && (head->seen & SEEN_UPGRADE) && (head->seen & SEEN_CONNECTION_UPGRADE);
-    head->keep_alive = !(head->seen & SEEN_CLOSE) && (current || (head->seen & SEEN_KEEP_ALIVE));
     return 0;
 }

@@ -1,3 +1,4 @@
+/* See forwarded.h. */
 #include "forwarded.h"
 #include "address.h"
 #include "bytes.h"

@@ -87,7 +87,7 @@ static int bad_name(const nb_reader_t *in, const uint8_t *start, const uint8_t *
     return nb_refuse(in, 400, *at == '\r' ? "a field line without a colon" : "a character no field name can have");
 }
 
-static int field_lines(const nb_reader_t *in, const uint8_t *at) {
+int nb_field_lines(const nb_reader_t *in, const uint8_t *at) {
     nb_head_t *head = in->head;
     const uint8_t *end = in->end;
     uint32_t most = in->limits->fields < NB_MAX_FIELDS ? in->limits->fields : NB_MAX_FIELDS;
@@ -124,8 +124,14 @@ static int field_lines(const nb_reader_t *in, const uint8_t *at) {
 
 /* ---- both readers ---- */
 
-/* One empty line may precede a request: RFC 9112 §2.2, for clients that end a body with one more CRLF. */
+static int first_line(const nb_reader_t *in, const uint8_t **cursor) {
+    return in->section == NB_OF_REQUEST ? request_line(in, cursor) : nb_status_line(in, cursor);
+}
+
+/* One empty line may precede a request: RFC 9112 §2.2, for clients that end a body with one more CRLF. None may
+ * precede a response: it would be a surplus of the one before. */
 static const uint8_t *first_byte(const nb_reader_t *in) {
+    if (in->section == NB_OF_RESPONSE) return in->base;
     return in->base + (in->end - in->base >= 2 && in->base[0] == '\r' && in->base[1] == '\n' ? 2 : 0);
 }
 
@@ -135,8 +141,8 @@ static int read_head(const nb_reader_t *in) {
     memset(head, 0, offsetof(nb_head_t, fields));
     head->scanned = scanned;
     const uint8_t *at = first_byte(in);
-    int outcome = request_line(in, &at);
-    if (outcome == NB_HEAD_COMPLETE) outcome = field_lines(in, at);
+    int outcome = first_line(in, &at);
+    if (outcome == NB_HEAD_COMPLETE) outcome = nb_field_lines(in, at);
     if (outcome != NB_HEAD_COMPLETE) return outcome;
     int status = nb_fields_judge(in);
     return status ? status : NB_HEAD_COMPLETE;
@@ -145,24 +151,27 @@ static int read_head(const nb_reader_t *in) {
 static int bad_byte(const nb_reader_t *in, const uint8_t *at) {
     if (*at == '\n') return nb_refuse(in, 400, "a line feed without carriage return"); /* puma's CVE-2021-41136 */
     if (*at == 0x16 && at == in->base) return nb_refuse(in, 400, "TLS, on a port for plain HTTP");
+    if (*at == 0x15 && at == in->base) return nb_refuse(in, 400, "an alert of TLS, in place of plain HTTP");
     return nb_refuse(in, 400, "a control character");
 }
 
 static int unfinished(const nb_reader_t *in, const uint8_t *at, bool in_fields) {
     in->head->scanned = (uint32_t)(at - in->base);
     if ((size_t)(in->end - in->base) < in->limits->head) return NB_HEAD_MORE;
-    return in_fields ? nb_refuse(in, 431, NB_HEAD_TOO_LONG) : nb_refuse(in, 414, NB_LINE_TOO_LONG);
+    bool fields = in_fields || in->section != NB_OF_REQUEST;
+    return fields ? nb_refuse(in, 431, NB_HEAD_TOO_LONG) : nb_refuse(in, 414, NB_LINE_TOO_LONG);
 }
 
 static int survey(const nb_reader_t *in) {
-    const size_t longest = (size_t)in->limits->uri + NB_MAX_METHOD + sizeof "  HTTP/1.1\r\n"; /* request line */
+    /* the first line */
+    const size_t longest = (size_t)in->limits->uri + NB_MAX_METHOD + sizeof "  HTTP/1.1\r\n";
     const uint8_t *start = first_byte(in), *at = in->base + in->head->scanned, *line = start;
     if (at < start) at = start;
     bool in_fields = memchr(start, '\n', (size_t)(at - start)) != NULL;
     for (;; at += 2) {
         at = nb_value_end(at, in->end);
         if (!in_fields && (size_t)(at - start) > longest) {
-            int outcome = request_line(in, &line);
+            int outcome = first_line(in, &line);
             if (outcome > NB_HEAD_COMPLETE) return outcome;
         }
         if (at < in->end && *at != '\r') return bad_byte(in, at);
@@ -170,18 +179,23 @@ static int survey(const nb_reader_t *in) {
         if (at[1] != '\n') return nb_refuse(in, 400, "a carriage return without line feed");
         if (in_fields && at[-1] == '\n') return NB_HEAD_COMPLETE;
         if (!in_fields) {
-            int outcome = request_line(in, &line);
+            int outcome = first_line(in, &line);
             if (outcome != NB_HEAD_COMPLETE) return outcome;
             in_fields = true;
         }
     }
 }
 
+int nb_head_read(const nb_reader_t *in) {
+    if (in->head->scanned == 0 && read_head(in) == NB_HEAD_COMPLETE) return NB_HEAD_COMPLETE;
+    int outcome = survey(in);
+    return outcome == NB_HEAD_COMPLETE ? read_head(in) : outcome;
+}
+
 int nb_head_parse(const char *buffer, size_t length, nb_head_t *head, const nb_head_limits_t *limits,
                   const char **reason) {
     const uint8_t *base = (const uint8_t *)buffer;
-    nb_reader_t in = {base, base + (length < limits->head ? length : limits->head), head, limits, reason};
-    if (head->scanned == 0 && read_head(&in) == NB_HEAD_COMPLETE) return NB_HEAD_COMPLETE;
-    int outcome = survey(&in);
-    return outcome == NB_HEAD_COMPLETE ? read_head(&in) : outcome;
+    nb_reader_t in = {base, base + (length < limits->head ? length : limits->head), head, limits, reason,
+                      NB_OF_REQUEST, false};
+    return nb_head_read(&in);
 }

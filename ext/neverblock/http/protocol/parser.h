@@ -5,6 +5,7 @@
  * The protocol layer:
  *
  *     parser.c        request heads: their lines; target.c: the request target; fields.c: where a message ends
+ *     response_head.c heads of responses, for the proxy's client, and trailers; the lines and fields are parser.c's
  *     header_names.c  field names that are common; bytes.c: kinds of bytes
  *     chunks.c        chunked bodies
  *     proxy.c         PROXY headers
@@ -61,6 +62,9 @@ extern const char *const nb_method_names[NB_METHODS];
 
 enum { NB_HEAD_MORE = 0, NB_HEAD_COMPLETE = 1 };
 
+/* How a response's content is delimited: RFC 9112 §6.3. */
+typedef enum { NB_DELIMITED_EMPTY, NB_DELIMITED_LENGTH, NB_DELIMITED_CHUNKED, NB_DELIMITED_CLOSE } nb_delimiter_t;
+
 typedef struct {
     uint32_t scanned;         /* in and out: how far earlier calls looked; kept by the caller until it is complete */
     nb_span_t method, target;
@@ -74,6 +78,9 @@ typedef struct {
     bool chunked, has_length, keep_alive;
     bool expect_continue;     /* and there is a body to wait for */
     bool upgrade;             /* HTTP/1.1, Connection lists upgrade and there is an Upgrade field */
+    uint16_t status;          /* of a response, as are the two that follow: response_head.h */
+    nb_span_t phrase;
+    nb_delimiter_t framing;
     uint16_t seen;            /* the parser's notes: fields.c */
     uint64_t length;          /* Content-Length: at most INT64_MAX */
     uint32_t field_count, head_length; /* head_length: bytes up to and with the empty line */

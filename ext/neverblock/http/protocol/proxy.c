@@ -1,3 +1,4 @@
+/* See proxy.h. */
 #include "proxy.h"
 #include "address.h"
 #include <string.h>

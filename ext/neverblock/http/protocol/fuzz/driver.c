@@ -46,6 +46,7 @@ static const char *const words[] = {
     "Connection: ", "close", "keep-alive", "upgrade", "Upgrade: h2c\r\n", "Expect: 100-continue\r\n", "Expect: ",
     "PROXY TCP4 ", "PROXY TCP6 ", "PROXY UNKNOWN", "1.2.3.4 ", "::1 ", "65535 ", "!\x11", "!!", "!\x31",
     " ", "for=", "proto=https", ";by=", "\"[::1]:80\"", "10.0.0.1", "\\",
+    "HTTP/1.1 200 OK\r\n", "HTTP/1.0 304 ", "HTTP/1.1 101 Switching Protocols\r\n", "HTTP/1.1 100\r\n\r\n", " 204",
     "1\r\na\r\n", "0\r\n\r\n", "5;x=\"y\"\r\n", "ffffffffffffffff", "7fffffffffffffff",
 };
 

@@ -1,13 +1,17 @@
 /*
- * The fuzz target of the head's parser, of the chunk decoder, and of what proxies say: LLVMFuzzerTestOneInput, as
+ * The fuzz target of the parsers of heads, of the chunk decoder, and of what proxies say: LLVMFuzzerTestOneInput, as
  * libFuzzer and AFL++ want it. driver.c is a fuzzer that needs neither: `rake fuzz:http`. With clang:
  *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -o fuzz-http ext/neverblock/http/protocol/fuzz/target.c \
- *         ext/neverblock/http/protocol/{parser,target,fields,chunks,header_names,bytes,proxy,forwarded,address}.c
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -o fuzz-http \
+ *         ext/neverblock/http/protocol/fuzz/{target,heads}.c \
+ *         ext/neverblock/http/protocol/{parser,target,fields,response_head,chunks,header_names}.c \
+ *         ext/neverblock/http/protocol/{bytes,proxy,forwarded,address}.c
  *     ./fuzz-http -max_total_time=600 ext/neverblock/http/protocol/fuzz/corpus
  *
  * The first byte of an input says what the rest is: odd ("C") a chunked body, even a head; with bit 1 ("J") under
- * small limits; with bit 2 ("T") a PROXY header, with both ("V") the list of a Forwarded field.
+ * small limits; with bit 2 ("T") a PROXY header, with both ("V") the list of a Forwarded field. With bit 4 and without
+ * bit 2 ("P") the head of a response, under small limits ("R"), to a HEAD request with bit 5 ("p"); with bits 3 and 4
+ * ("X") a trailer section.
  *
  * However the bytes are cut, the outcome is the same, and what was accepted holds to what the parser promises. Each
  * piece is a block of its own, so that the address sanitizer sees every read beyond its end.
@@ -16,154 +20,10 @@
 #include "../bytes.h"
 #include "../chunks.h"
 #include "../forwarded.h"
-#include "../parser.h"
 #include "../proxy.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "pieces.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(condition) ((condition) ? (void)0 : broken(#condition, __LINE__))
-
-static void broken(const char *condition, int line) {
-    fprintf(stderr, "not true, target.c line %d: %s\n", line, condition);
-    abort();
-}
-
-static char *room_for(size_t length) {
-    char *room = malloc(length ? length : 1);
-    if (!room) abort();
-    return room;
-}
-
-static char *copy_of(const uint8_t *bytes, size_t length) { return memcpy(room_for(length), bytes, length); }
-
-/* The pieces something comes in: 0: all at once; 1: byte by byte; else pieces of pseudo-random sizes up to that. */
-typedef struct { unsigned most; uint32_t random; } pieces_t;
-
-static size_t next_piece(pieces_t *pieces, size_t left) {
-    pieces->random = pieces->random * 1664525u + 1013904223u;
-    size_t size = pieces->most ? 1 + (pieces->random >> 8) % pieces->most : left;
-    return size < left ? size : left;
-}
-
-static const unsigned plans[] = {0, 1, 7, 100};
-#define PLANS (sizeof plans / sizeof *plans)
-
-/* ---- heads ---- */
-typedef struct {
-    int outcome;
-    size_t given; /* bytes, when it was decided */
-    const char *reason;
-    nb_head_t head;
-} parsed_t;
-
-static void parse(parsed_t *parsed, const uint8_t *bytes, size_t size, unsigned plan, const nb_head_limits_t *limits) {
-    pieces_t pieces = {plan, (uint32_t)size};
-    uint32_t scanned = 0;
-    size_t given = 0;
-    do {
-        given += next_piece(&pieces, size - given);
-        char *copy = copy_of(bytes, given);
-        memset(parsed, 0xaa, sizeof *parsed); /* nothing but scanned may be relied on */
-        parsed->head.scanned = scanned;
-        parsed->reason = NULL;
-        parsed->outcome = nb_head_parse(copy, given, &parsed->head, limits, &parsed->reason);
-        free(copy);
-        scanned = parsed->head.scanned;
-    } while (parsed->outcome == NB_HEAD_MORE && given < size);
-    parsed->given = given;
-}
-
-static void check_span(const uint8_t *bytes, const nb_head_t *head, nb_span_t span, uint8_t kind) {
-    MUST((uint64_t)span.at + span.length <= head->head_length);
-    for (uint32_t i = 0; i < span.length; i++) MUST(nb_is(bytes[span.at + i], kind));
-}
-
-static void check_lines(const uint8_t *bytes, size_t length) {
-    MUST(length >= 4 && memcmp(bytes + length - 4, "\r\n\r\n", 4) == 0);
-    for (size_t i = 0; i < length; i++) {
-        MUST(bytes[i] >= ' ' || bytes[i] == '\t' || bytes[i] == '\r' || bytes[i] == '\n');
-        MUST(bytes[i] != 0x7f);
-        if (bytes[i] == '\r') MUST(bytes[i + 1] == '\n');
-        if (bytes[i] == '\n') MUST(i > 0 && bytes[i - 1] == '\r');
-        if (i >= 4 && i < length - 1) MUST(memcmp(bytes + i - 3, "\r\n\r\n", 4) != 0); /* nothing after the first */
-    }
-}
-
-static void check_complete(const uint8_t *bytes, const parsed_t *parsed, const nb_head_limits_t *limits) {
-    const nb_head_t *head = &parsed->head;
-    MUST(head->head_length <= parsed->given && head->head_length <= limits->head);
-    check_lines(bytes, head->head_length);
-    MUST(head->method.length > 0 && head->method.length <= NB_MAX_METHOD && head->method_id < NB_METHODS);
-    MUST(head->target.length > 0 && head->target.length <= limits->uri);
-    MUST(head->field_count <= limits->fields && head->field_count <= NB_MAX_FIELDS);
-    MUST(head->minor <= 1 && (head->minor == 0 || head->host.length > 0));
-    MUST(head->host.length == 0 || (head->server_name.at == head->host.at && head->server_name.length > 0));
-    MUST(!head->chunked || (!head->has_length && head->minor == 1));
-    MUST(head->length <= INT64_MAX && (head->has_length || head->length == 0));
-    MUST(!head->upgrade || head->minor == 1);
-    MUST(!head->expect_continue || head->chunked || head->length > 0);
-    check_span(bytes, head, head->method, NB_TOKEN);
-    check_span(bytes, head, head->target, NB_TARGET);
-    check_span(bytes, head, head->path, NB_TARGET);
-    check_span(bytes, head, head->query, NB_TARGET);
-    check_span(bytes, head, head->authority, NB_TARGET);
-    check_span(bytes, head, head->host, NB_TARGET);
-    for (uint32_t i = 0; i < head->field_count; i++) {
-        const nb_field_t *field = &head->fields[i];
-        check_span(bytes, head, field->name, NB_TOKEN);
-        check_span(bytes, head, field->value, NB_VALUE);
-        MUST(field->name.length > 0 && field->name.length <= NB_MAX_NAME);
-        MUST(field->known < NB_KNOWN_NAMES);
-        MUST(!field->known || nb_known_names[field->known].length == field->name.length);
-        if (field->value.length == 0) continue;
-        const uint8_t *value = bytes + field->value.at;
-        MUST(!nb_is_blank(value[0]) && !nb_is_blank(value[field->value.length - 1]));
-    }
-}
-
-static void check_status(int status, const char *reason) {
-    static const int allowed[] = {400, 413, 414, 417, 431, 501, 505};
-    MUST(reason && *reason);
-    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
-        if (status == allowed[i]) return;
-    MUST(!"a status the parser may answer with");
-}
-
-static void same_head(const parsed_t *a, const parsed_t *b) {
-    MUST(a->outcome == b->outcome);
-    if (a->outcome > NB_HEAD_COMPLETE) MUST(a->reason == b->reason);
-    if (a->outcome != NB_HEAD_COMPLETE) return;
-    MUST(a->head.head_length == b->head.head_length && a->head.field_count == b->head.field_count);
-    const size_t from = offsetof(nb_head_t, method), to = offsetof(nb_head_t, fields);
-    MUST(memcmp((const char *)&a->head + from, (const char *)&b->head + from, to - from) == 0);
-    for (uint32_t i = 0; i < a->head.field_count; i++) {
-        const nb_field_t *x = &a->head.fields[i], *y = &b->head.fields[i];
-        MUST(x->known == y->known && x->name.at == y->name.at && x->name.length == y->name.length);
-        MUST(x->value.at == y->value.at && x->value.length == y->value.length);
-    }
-}
-
-static void try_head(const uint8_t *bytes, size_t size, const nb_head_limits_t *limits) {
-    static parsed_t whole, other;
-    parse(&whole, bytes, size, 0, limits);
-    if (whole.outcome == NB_HEAD_COMPLETE) {
-        check_complete(bytes, &whole, limits);
-        parse(&other, bytes, whole.head.head_length, 0, limits); /* what follows is not looked at */
-        same_head(&whole, &other);
-        parse(&other, bytes, whole.head.head_length - 1, 0, limits);
-        MUST(other.outcome == NB_HEAD_MORE);
-    } else if (whole.outcome != NB_HEAD_MORE) {
-        check_status(whole.outcome, whole.reason);
-    }
-    for (size_t i = 1; i < PLANS; i++) {
-        if (plans[i] == 1 && size > 1024) continue; /* a copy per byte */
-        parse(&other, bytes, size, plans[i], limits);
-        same_head(&whole, &other);
-    }
-}
 
 /* ---- chunked bodies ---- */
 typedef struct {
@@ -350,8 +210,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     } else if (data[0] & 4) {
         if (data[0] & 2) try_forwarded(bytes, size);
         else try_proxy(bytes, size);
+    } else if ((data[0] & 24) == 24) {
+        try_trailers(bytes, size, data[0] & 2 ? &small : &usual);
     } else {
-        try_head(bytes, size, data[0] & 2 ? &small : &usual);
+        kind_t kind = !(data[0] & 16) ? REQUEST : data[0] & 32 ? RESPONSE_TO_HEAD : RESPONSE;
+        try_head(kind, bytes, size, data[0] & 2 ? &small : &usual);
     }
     return 0;
 }

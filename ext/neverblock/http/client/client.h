@@ -1,0 +1,15 @@
+/*
+ * The client layer: what the proxy's client in lib/neverblock/proxy asks of the protocol layer.
+ *
+ *     response_parser.c   response heads, chunked content and trailers as Ruby objects
+ */
+#ifndef NB_HTTP_CLIENT_H
+#define NB_HTTP_CLIENT_H
+#include <ruby.h>
+#include <stdbool.h>
+
+extern VALUE nb_mNeverBlock;
+
+void nb_init_response_parser(void);
+
+#endif

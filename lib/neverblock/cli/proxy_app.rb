@@ -1,0 +1,71 @@
+# frozen_string_literal: true
+
+require_relative "proxy_commands"
+
+module NeverBlock
+  class CLI
+    # The app of `neverblock proxy`: a reverse proxy, perhaps with a cache in front. {Serve} asks it as {Rackup}.
+    #
+    #   app = ProxyApp.new(configuration)
+    #   app.check
+    #   app.load    # => the app
+    # @api private
+    class ProxyApp
+      STORE = "memory:64m"
+      private_constant :STORE
+
+      # @param configuration [Server::Configuration]
+      def initialize(configuration)
+        @configuration = configuration
+      end
+
+      # @return [nil] there is no directory to enter
+      def home = nil
+
+      # @return [Boolean] its heap is small
+      def rails? = false
+
+      # @return [void]
+      # @raise [ConfigurationError]
+      def check
+        if @configuration[:upstream].empty?
+          raise ConfigurationError, "no upstream given. For example: neverblock proxy --upstream http://127.0.0.1:3000"
+        end
+        proxy
+        Cache.new(proxy, **cache_options, store: STORE) if cached?
+      end
+
+      # @return [#call]
+      # @raise [ConfigurationError]
+      def load
+        Patches.apply
+        compile
+        cache = Cache.new(proxy, **cache_options) if cached?
+        ProxyCommands.new(proxy, cache).register
+        cache ? ->(env) { proxy.refuse(env) || cache.call(env) } : proxy
+      end
+
+      # @return [String]
+      def to_s = "a proxy of #{proxy.upstreams.join(", ")}"
+
+      private
+
+      # The code of a proxy is small, and always the same: compiled, it takes two thirds of the processor's time.
+      def compile
+        RubyVM::YJIT.enable if defined?(RubyVM::YJIT.enable) && ENV["RUBY_YJIT_ENABLE"] != "0"
+      end
+
+      def proxy = @proxy ||= Proxy.new(@configuration[:upstream], **@configuration[:proxy_options])
+
+      def cached?
+        @configuration[:proxy_cache] || @configuration[:proxy_ttl] || @configuration[:proxy_collapse]
+      end
+
+      def cache_options
+        collapse = @configuration[:proxy_collapse]
+        {store: @configuration[:proxy_cache] || STORE, default_ttl: @configuration[:proxy_ttl],
+         collapse: collapse != false, same_url: collapse == :same_url, **@configuration[:proxy_cache_options]}
+      end
+    end
+  end
+end

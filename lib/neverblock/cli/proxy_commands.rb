@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+require_relative "../server/commands"
+
+module NeverBlock
+  class CLI
+    # What `neverblock proxy explain` and `purge` do in the server.
+    #
+    #   ProxyCommands.new(proxy, cache).register
+    # @api private
+    class ProxyCommands
+      # @param proxy [Proxy]
+      # @param cache [Cache, nil]
+      def initialize(proxy, cache)
+        @proxy = proxy
+        @cache = cache
+      end
+
+      # @return [void]
+      def register
+        Server::Commands.register("explain") { |url| explain(url) }
+        Server::Commands.register("purge") { |url| removed(cache.purge(url)) }
+        Server::Commands.register("purge-tag") { |tag| removed(cache.purge_tag(tag)) }
+      end
+
+      private
+
+      def cache
+        @cache or raise ConfigurationError, "this proxy has no cache. Start it with --cache memory:256m"
+      end
+
+      def removed(count) = "#{count} #{(count == 1) ? "response" : "responses"} removed"
+
+      def explain(url)
+        env = env_of(url)
+        refusal = @proxy.refuse({**env, "rack.errors" => nil})
+        return "refused with #{refusal.first}: #{refusal.last.join.chomp}" if refusal
+        [@cache ? @cache.explain(env) : "there is no cache: each request is sent to an upstream", *upstreams].join("\n")
+      end
+
+      def upstreams
+        @proxy.stats.map do |url, stats|
+          "upstream #{url}: #{stats[:out] ? "left alone after failures" : "in use"}, #{stats[:in_flight]} in flight"
+        end
+      end
+
+      def env_of(url)
+        scheme, authority, path, query = Cache.parts_of(url)
+        path = "/" if path.to_s.empty?
+        {"REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => path, "QUERY_STRING" => query.to_s,
+         "REQUEST_URI" => query ? "#{path}?#{query}" : path, "HTTP_HOST" => authority, "rack.url_scheme" => scheme}
+      end
+    end
+  end
+end

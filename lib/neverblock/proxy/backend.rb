@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Proxy
+    # One of several upstreams: its connections, its requests in flight, and whether it is in use. {Backends} alone
+    # changes its state, under its lock.
+    # @api private
+    class Backend
+      # @return [ConnectionPool]
+      attr_reader :pool
+      # @return [Integer] requests that it has
+      attr_accessor :in_flight
+      # @return [Integer] failures since its last response
+      attr_accessor :failures
+      # @return [Integer] times that it was taken out since its last response
+      attr_accessor :times_out
+      # @return [Float, nil] until when it is out of use; afterwards one request tries it
+      attr_accessor :out_until
+      # @return [Boolean] whether that request is under way
+      attr_accessor :trying
+      # @return [Hash{Symbol=>Integer}] numbers of requests by their outcome
+      attr_reader :outcomes
+      # @return [Hash{Symbol=>Integer}] further counters
+      attr_reader :counts
+
+      # @param pool [ConnectionPool]
+      def initialize(pool)
+        @pool = pool
+        @in_flight = @failures = @times_out = 0
+        @trying = false
+        @outcomes = Hash.new(0)
+        @counts = {connect_failures: 0, retries: 0, tunnels: 0, taken_out: 0}
+      end
+
+      # @return [Upstream]
+      def upstream = @pool.upstream
+
+      # @param time [Float]
+      # @return [Boolean] whether it gets requests
+      def usable?(time) = @out_until.nil? || (time >= @out_until && !@trying)
+
+      # @return [Hash{Symbol=>Object}]
+      def stats
+        {in_flight: @in_flight, out: !@out_until.nil?, requests: @outcomes.dup, **@counts, connections: @pool.stats}
+      end
+    end
+  end
+end

@@ -1,0 +1,112 @@
+# frozen_string_literal: true
+
+require_relative "backend"
+
+module NeverBlock
+  class Proxy
+    # Chooses the upstream of a request: that with the fewest requests in flight, among those that are well. One that
+    # fails is left alone for a while, each time for longer; the last one never is.
+    #
+    #   backend = backends.pick([])
+    #   backends.well(backend)            # it has responded
+    #   backends.failed(backend, connect: true)
+    #   backends.release(backend)         # the exchange is over
+    # @api private
+    class Backends
+      include MonotonicClock
+
+      # @return [Array<Backend>]
+      attr_reader :all
+
+      # @param all [Array<Backend>]
+      # @param most_failures [Integer] in a row that take one out
+      # @param shortest [Numeric] seconds
+      # @param longest [Numeric] seconds
+      # @param random [#rand]
+      def initialize(all, most_failures:, shortest:, longest:, random: Random)
+        @all = all
+        @most_failures = most_failures
+        @shortest = shortest
+        @longest = longest
+        @random = random
+        @lock = Thread::Mutex.new
+        @turn = 0
+      end
+
+      # @param tried [Array<Backend>] that have failed this request
+      # @return [Backend, nil] to be released; nil: all were tried
+      def pick(tried)
+        time = now
+        @lock.synchronize do
+          left = tried.empty? ? @all : @all - tried
+          if (backend = (left.size == 1) ? left.first : best(left, time))
+            backend.trying = true if backend.out_until
+            backend.in_flight += 1
+          end
+          backend
+        end
+      end
+
+      # @param backend [Backend] whose request is over
+      # @return [void]
+      def release(backend)
+        @lock.synchronize do
+          backend.in_flight -= 1
+          backend.trying = false
+        end
+      end
+
+      # @param backend [Backend] that has begun a response
+      # @return [void]
+      def well(backend)
+        return if backend.failures.zero? && backend.out_until.nil?
+        @lock.synchronize do
+          backend.failures = backend.times_out = 0
+          backend.out_until = nil
+          backend.trying = false
+        end
+      end
+
+      # @param backend [Backend] that has not
+      # @param connect [Boolean] whether there was no connection
+      # @return [void]
+      def failed(backend, connect:)
+        time = now
+        @lock.synchronize do
+          backend.failures += 1
+          backend.counts[:connect_failures] += 1 if connect
+          # Several requests may fail of one cause: it is taken out once.
+          out = backend.out_until && time < backend.out_until
+          next if out || !(connect || backend.out_until || backend.failures >= @most_failures)
+          next if @all.none? { |other| !other.equal?(backend) && other.out_until.nil? }
+          backend.times_out += 1
+          backend.counts[:taken_out] += 1
+          backend.out_until = time + pause(backend.times_out)
+        end
+      end
+
+      private
+
+      # A request that fails otherwise may as well try those that are out.
+      def best(backends, time)
+        usable = backends.select { |backend| backend.usable?(time) }
+        least(usable.empty? ? backends : usable)
+      end
+
+      # Among equals they take turns.
+      def least(backends)
+        return backends.first if backends.size < 2
+        fewest = backends.map(&:in_flight).min
+        equal = backends.select { |backend| backend.in_flight == fewest }
+        @turn += 1
+        equal[@turn % equal.size]
+      end
+
+      # Between one half and the whole of it, so that several proxies do not come back at the same time.
+      def pause(times)
+        seconds = [@shortest * 2**[times - 1, 16].min, @longest].min
+        seconds * (0.5 + @random.rand / 2)
+      end
+    end
+  end
+end

@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Proxy
+    # The proxy's lines in `rack.errors`: of one kind at most one a second, with the number of those that were left out.
+    # What comes from a client or an upstream is escaped.
+    #
+    #   lines.write(env, "connection_refused", "http://127.0.0.1:3000", "can't connect …")
+    #   # neverblock proxy: connection_refused: can't connect … (GET /cart)
+    # @api private
+    class ErrorLines
+      include MonotonicClock
+
+      # Seconds between two lines of one kind.
+      PAUSE = 1
+      # Kinds that are told apart.
+      MOST = 500
+      # Characters of a request's path, and of a message.
+      PATH, MESSAGE = 200, 600
+      private_constant :PAUSE, :MOST, :PATH, :MESSAGE
+
+      def initialize
+        @seen = {}
+        @lock = Thread::Mutex.new
+      end
+
+      # @param env [Hash] Rack's
+      # @param token [String]
+      # @param upstream [Upstream, nil]
+      # @param message [String]
+      # @return [void]
+      def write(env, token, upstream, message)
+        left_out = turn([token, upstream]) or return
+        more = " (#{left_out} more of this kind before it)" if left_out > 0
+        asked = plain("#{env["REQUEST_METHOD"]} #{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}", PATH)
+        env["rack.errors"]&.write("neverblock proxy: #{token}: #{plain(message, MESSAGE)} (#{asked})#{more}\n")
+      rescue SystemCallError, IOError
+        nil # a log that can't be written costs no client its response
+      end
+
+      private
+
+      # @return [Integer, nil] lines that were left out; nil: this one is too
+      def turn(kind)
+        time = now
+        @lock.synchronize do
+          @seen.clear if @seen.size >= MOST
+          entry = @seen[kind] ||= [time - PAUSE, 0]
+          if time - entry.first < PAUSE
+            entry[1] += 1
+            nil
+          else
+            left_out = entry[1]
+            entry.replace([time, 0])
+            left_out
+          end
+        end
+      end
+
+      def plain(text, most) = text.b[0, most].gsub(/[^\x20-\x7e]/n) { |byte| format("\\x%02x", byte.ord) }
+    end
+  end
+end

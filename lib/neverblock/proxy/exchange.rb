@@ -1,0 +1,95 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Proxy
+    # One request and its response.
+    #
+    #   exchange = Exchange.new(pool, request, timeouts: {total: 10}, on_interim: ->(status, fields) { … })
+    #   exchange.call { |response| response.each { |piece| client << piece } }   # closes the response
+    #   response = exchange.call                                                 # the caller closes it
+    #
+    # The request is sent once more, on a new connection, only if the one before had been used by others and ended
+    # without a byte of a response, and the upstream may get it twice (RFC 9110, section 9.2.2; RFC 9112, 9.3.1).
+    class Exchange
+      include MonotonicClock
+
+      HEAD = ValueType.bytes(least: 256)
+      private_constant :HEAD
+
+      # @return [Boolean] whether the request was sent a second time
+      attr_reader :retried
+      alias_method :retried?, :retried
+      # @return [Float, nil] seconds until there was a connection, with the wait for a free one; nil: there was none
+      attr_reader :connect_seconds
+      # @return [Float, nil] seconds from the beginning to the head of the response; nil: none has come
+      attr_reader :first_byte_seconds
+
+      # @param pool [ConnectionPool]
+      # @param request [Request]
+      # @param timeouts [Timeouts, Hash{Symbol=>Numeric,nil}, nil] in place of the upstream's; a Hash has what differs
+      # @param on_interim [#call, nil] gets the status and the fields of each interim response (1xx) but 101
+      # @param max_head [Integer, String] bytes of a response's head
+      # @raise [ConfigurationError]
+      def initialize(pool, request, timeouts: nil, on_interim: nil, max_head: 64 << 10)
+        @pool = pool
+        @request = request
+        @upstream = pool.upstream
+        @timeouts = case timeouts
+        when nil then @upstream.timeouts
+        when Timeouts then timeouts
+        else @upstream.timeouts.with(**timeouts.to_h)
+        end
+        @on_interim = on_interim
+        @max_head = HEAD.setting(max_head) { "max_head:" }
+        @retried = false
+      end
+
+      # Sends the request and waits for the head of the response.
+      # @yieldparam response [Response] closed at the end of the block
+      # @return [Response, Object] the response, to be read to its end or closed; with a block the block's value
+      # @raise [ConnectError, ConnectionLost, InvalidResponse, InvalidBody, OverloadError, TimeoutError]
+      def call
+        response = perform
+        return response unless block_given?
+        begin
+          yield response
+        ensure
+          response.close
+        end
+      end
+
+      private
+
+      def perform
+        began = now
+        deadlines = Deadlines.new(@upstream, @timeouts)
+        lease = Lease.new(@pool, deadlines)
+        connection = lease.open
+        @connect_seconds = now - began
+        head, sent = attempt(connection, deadlines, lease)
+        @first_byte_seconds = now - began
+        response = Response.new(head, lease, @upstream, sent)
+      ensure
+        lease&.abandon unless response
+      end
+
+      def attempt(connection, deadlines, lease)
+        converse(connection, deadlines)
+      rescue ConnectionLost
+        raise if @retried || !connection.reused? || connection.received? || !@request.repeatable?
+        @retried = true
+        @request.body&.rewind
+        converse(lease.reopen, deadlines)
+      end
+
+      # @return [Array(ResponseHead, Boolean)] and whether all of the request was sent
+      def converse(connection, deadlines)
+        reader = HeadReader.new(connection, @request, @upstream, @max_head, @on_interim)
+        sender = Sender.new(connection, @request, @upstream, reader, deadlines)
+        early = sender.call
+        deadlines.start(:first_byte)
+        [early || reader.wait, sender.complete?]
+      end
+    end
+  end
+end

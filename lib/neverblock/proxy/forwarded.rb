@@ -1,0 +1,92 @@
+# frozen_string_literal: true
+
+require "ipaddr"
+
+module NeverBlock
+  class Proxy
+    # Tells the upstream about the client: X-Forwarded-For, -Proto and -Host, or Forwarded (RFC 7239). What a client
+    # says about others is dropped, unless its address is trusted: then the client's address is added to it.
+    #
+    #   forwarded = Forwarded.new(:x_forwarded, ["10.0.0.0/8"])
+    #   forwarded.call(env)          # => [["x-forwarded-for", "192.0.2.7"], …]
+    #   forwarded.claim?("x-real-ip")    # => true: it is not passed on as other fields are
+    # @api private
+    class Forwarded
+      KINDS = %i[x_forwarded forwarded both none].freeze
+      # The same names that the server's trusted_proxies drops; and those of X-Forwarded-*.
+      CLAIMS = %w[
+        forwarded x-real-ip x-client-ip client-ip true-client-ip cf-connecting-ip x-request-start
+      ].to_h { |name| [name, true] }.freeze
+      PREFIX = "x-forwarded-"
+      UNKNOWN = "unknown"
+      # What a fetch of the cache has in place of a client's address.
+      NO_ADDRESS = [nil, "", "0.0.0.0"].freeze
+      ADDRESS = /\A[\h:.]+\z/
+      TOKEN = /\A[!#$%&'*+\-.^_`|~0-9A-Za-z]+\z/
+      private_constant :CLAIMS, :PREFIX, :UNKNOWN, :NO_ADDRESS, :ADDRESS, :TOKEN
+
+      # @param kind [Symbol] one of KINDS
+      # @param trusted [Array<IPAddr>]
+      def initialize(kind, trusted)
+        @standard = %i[forwarded both].include?(kind)
+        @x_forwarded = %i[x_forwarded both].include?(kind)
+        @trusted = trusted
+      end
+
+      # @param name [String] in lower case
+      # @return [Boolean] whether the field says something about a client
+      def claim?(name) = CLAIMS.key?(name) || name.start_with?(PREFIX)
+
+      # @param env [Hash] Rack's
+      # @return [Boolean] whether the client is trusted to speak about others
+      def trusts?(env)
+        return false if @trusted.empty?
+        address = IPAddr.new(env["REMOTE_ADDR"].to_s)
+        address = address.native if address.ipv4_mapped?
+        @trusted.any? { |network| network.include?(address) }
+      rescue IPAddr::Error
+        false
+      end
+
+      # @param env [Hash] Rack's
+      # @param trusted [Boolean] whether to add to what the client has sent
+      # @return [Array<Array(String, String)>] fields for the upstream
+      def call(env, trusted)
+        address = env["REMOTE_ADDR"]
+        address = nil if NO_ADDRESS.include?(address) || !ADDRESS.match?(address)
+        fields = []
+        x_forwarded(env, address, trusted, fields) if @x_forwarded
+        fields << ["forwarded", [*(env["HTTP_FORWARDED"] if trusted), element(env, address)].join(", ")] if @standard
+        fields
+      end
+
+      # @param name [String] in lower case
+      # @return [Boolean] whether {#call} makes this field: a trusted client's own is not passed on beside it
+      def makes?(name)
+        return @standard if name == "forwarded"
+        @x_forwarded && %w[x-forwarded-for x-forwarded-proto x-forwarded-host].include?(name)
+      end
+
+      private
+
+      def x_forwarded(env, address, trusted, fields)
+        before = env["HTTP_X_FORWARDED_FOR"] if trusted
+        chain = (before && address) ? "#{before}, #{address}" : before || address
+        fields << ["x-forwarded-for", chain] if chain
+        fields << ["x-forwarded-proto", (env["HTTP_X_FORWARDED_PROTO"] if trusted) || env["rack.url_scheme"]]
+        host = (env["HTTP_X_FORWARDED_HOST"] if trusted) || env["HTTP_HOST"]
+        fields << ["x-forwarded-host", host] if host
+      end
+
+      # RFC 7239, section 4; an IPv6 address is in brackets and quotes (section 6).
+      def element(env, address)
+        node = address || UNKNOWN
+        node = quoted(node.include?(":") ? "[#{node}]" : node)
+        host = env["HTTP_HOST"]
+        "for=#{node};proto=#{env["rack.url_scheme"]}#{";host=#{quoted(host)}" if host}"
+      end
+
+      def quoted(text) = TOKEN.match?(text) ? text : "\"#{text.gsub(/["\\]/) { |one| "\\#{one}" }}\""
+    end
+  end
+end

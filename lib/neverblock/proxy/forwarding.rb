@@ -1,0 +1,182 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Proxy
+    # One request through the proxy: it chooses an upstream, and another one if there is no connection to that one, and
+    # makes Rack's response of the upstream's.
+    #
+    #   Forwarding.new(proxy_parts, env).call    # => [200, {"content-type" => "text/html"}, #<Body>]
+    # @api private
+    class Forwarding
+      # What all requests share.
+      Parts = Struct.new(:settings, :backends, :incoming, :via, :lines) do
+        # @param failure [Failure]
+        # @return [Hash{String=>String}] RFC 9209
+        def proxy_status(failure)
+          (settings.proxy_status == :none) ? {} : {"proxy-status" => "#{via.name}; error=#{failure.token}"}
+        end
+      end
+
+      # In Rack's env: a Hash for logs.
+      NOTE = "neverblock.upstream"
+      HINTS = "rack.early_hints"
+      # Statuses without content: of some a length would be of another response (RFC 9110, section 8.6).
+      BARE = [204, 304].freeze
+      NONE = [].freeze
+      private_constant :HINTS, :BARE, :NONE
+
+      # @param parts [Parts]
+      # @param env [Hash] Rack's
+      def initialize(parts, env)
+        @parts = parts
+        @settings = parts.settings
+        @env = env
+      end
+
+      # @return [Array(Integer, Hash, #each)]
+      def call
+        @request, @input = @parts.incoming.call(@env)
+        forward
+      rescue Error, ClosedError => error
+        # What the client's end has raised is for the server, which knows the response to it.
+        raise if @input&.failure.equal?(error) && !(LimitedInput::Refused === error)
+        respond_to(error)
+      end
+
+      private
+
+      def forward
+        tried = NONE
+        until (response = attempt(backend = @parts.backends.pick(tried)))
+          tried = [*tried, backend]
+          raise @failure unless tried.size < [@settings.max_tries, @parts.backends.all.size].min
+        end
+        response
+      end
+
+      # @return [Array(Integer, Hash, #each), nil] nil: another upstream may be asked
+      def attempt(backend)
+        respond(backend, ask(backend))
+      rescue Error => error
+        raise if @input&.failure
+        count(backend, error)
+        raise unless unsent?(error)
+        @failure = error
+        nil
+      ensure
+        @parts.backends.release(backend) unless @handed_over
+      end
+
+      def ask(backend)
+        exchange = Exchange.new(backend.pool, @request, on_interim: (method(:interim) if hints?),
+          max_head: @settings.max_response_head)
+        response = exchange.call
+        @parts.backends.well(backend)
+        response
+      ensure
+        backend.counts[:retries] += 1 if exchange&.retried?
+        note(backend, exchange)
+      end
+
+      # Nothing of the request was sent, so another upstream may get it.
+      def unsent?(error)
+        ConnectError === error || ConnectTimeout === error || OverloadError === error ||
+          (InvalidResponse === error && error.phase == :connect)
+      end
+
+      def count(backend, error)
+        backend.outcomes[:failed] += 1
+        case error
+        when InvalidBody, InvalidRequest, OverloadError, Accel::Refused, Body::TooLarge then nil
+        else @parts.backends.failed(backend, connect: unsent?(error))
+        end
+      end
+
+      def respond(backend, response)
+        headers = HopByHop.response(response.fields)
+        file = @settings.accel && accelerated(response, headers)
+        check_length(response) unless file
+        backend.outcomes[outcome(response.status)] += 1
+        status_of(response, headers)
+        return file if file
+        return switch(backend, response, headers) if response.upgraded?
+        headers["content-length"] = response.length.to_s if response.length && !BARE.include?(response.status)
+        [response.status, headers, body(backend, response)]
+      ensure
+        response.close unless @handed_over
+      end
+
+      def check_length(response)
+        limit = @settings.max_response_body
+        return if limit.nil? || response.length.nil? || response.length <= limit || response.ended?
+        raise Body::TooLarge, "the upstream's response has #{response.length} bytes (max_response_body:)"
+      end
+
+      # What has ended with its head needs no connection any more.
+      def body(backend, response)
+        return [] if response.ended?
+        @handed_over = true
+        Body.new(response, @settings.max_response_body) do |failure|
+          @parts.backends.release(backend)
+          count(backend, failure) if failure
+        end
+      end
+
+      # The server writes Connection and its own end of the handshake (RFC 9110, section 7.8).
+      def switch(backend, response, headers)
+        backend.counts[:tunnels] += 1
+        @handed_over = true
+        tunnel = Tunnel.new(response, idle: @settings.tunnel_idle) { @parts.backends.release(backend) }
+        protocol = {"connection" => "upgrade", "upgrade" => @request.upgrade, "rack.hijack" => tunnel}
+        [101, {**headers, **protocol}, tunnel]
+      end
+
+      def accelerated(response, headers)
+        file = @settings.accel.find(response.fields) or return
+        headers.delete("accept-ranges")
+        headers["content-length"] = File.size(file).to_s
+        [response.status, headers, @request.head? ? [] : Accel::Body.new(file)]
+      rescue SystemCallError
+        Failure::REFUSALS[:no_file].to_rack
+      end
+
+      def hints? = @settings.early_hints && !@env[HINTS].nil?
+
+      # RFC 8297. Other interim responses have no way through Rack.
+      def interim(status, fields)
+        @env[HINTS].call(HopByHop.response(fields)) if status == 103
+      end
+
+      # Status codes by their class; a client's own errors too.
+      def outcome(status) = OUTCOMES.fetch(status / 100, :other)
+
+      OUTCOMES = {1 => :"1xx", 2 => :"2xx", 3 => :"3xx", 4 => :"4xx", 5 => :"5xx"}.freeze
+      private_constant :OUTCOMES
+
+      def status_of(response, headers)
+        return unless @settings.proxy_status == :all
+        mine = "#{@parts.via.name}; received-status=#{response.status}"
+        headers["proxy-status"] = [*headers["proxy-status"], mine].join(", ")
+      end
+
+      def note(backend, exchange)
+        @env[NOTE] = {url: backend.upstream.url, connect: exchange&.connect_seconds,
+                      first_byte: exchange&.first_byte_seconds, retried: exchange&.retried?}
+      end
+
+      def respond_to(error)
+        failure = failure_of(error) or raise error
+        @parts.lines.write(@env, failure.token, (error.upstream if Error === error), error.message)
+        failure.to_rack(@parts.proxy_status(failure))
+      end
+
+      def failure_of(error)
+        case error
+        when Accel::Refused then Failure::REFUSALS[:file]
+        when Body::TooLarge then Failure::REFUSALS[:response_too_large]
+        else Failure.of(error)
+        end
+      end
+    end
+  end
+end

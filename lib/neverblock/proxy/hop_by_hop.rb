@@ -1,0 +1,57 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Proxy
+    # Fields that a proxy does not pass on (RFC 9110, section 7.6.1): those between two neighbours, those that
+    # Connection names, and those by which an app tells its proxy to send a file.
+    #
+    #   HopByHop.listed(["close, x-trace"])                        # => {"close" => true, "x-trace" => true}
+    #   HopByHop.response([["via", "a"], ["keep-alive", "5"]])     # => {"via" => "a"}
+    # @api private
+    module HopByHop
+      # Between two neighbours.
+      NAMES = %w[
+        connection http2-settings keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer
+        transfer-encoding upgrade
+      ].freeze
+      # Instructions for the proxy itself. Those of clients are forged.
+      INTERNAL = %w[
+        x-accel-buffering x-accel-charset x-accel-expires x-accel-limit-rate x-accel-mapping x-accel-redirect
+        x-lighttpd-send-file x-lighttpd-send-tempfile x-lighttpd-send2file x-reproxy-file x-reproxy-url x-sendfile
+        x-sendfile-type
+      ].freeze
+      # Rack's own names, which a server would take for an instruction of the app. "status" is forbidden by Rack.
+      RACK = "rack."
+      CONNECTION = "connection"
+      # Values that name no field.
+      COMMON = %w[keep-alive close Keep-Alive Close].freeze
+      DROPPED = [*NAMES, *INTERNAL, "content-length", "status"].to_h { |name| [name, true] }.freeze
+      NOTHING = {}.freeze
+      private_constant :RACK, :CONNECTION, :COMMON, :DROPPED, :NOTHING
+
+      class << self
+        # @param values [Array<String>] of Connection
+        # @return [Hash{String=>true}] the names in lower case
+        def listed(values)
+          return NOTHING if values.empty? || (values.size == 1 && COMMON.include?(values.first))
+          values.flat_map { |value| value.downcase.split(",") }.to_h { |name| [name.strip, true] }
+        end
+
+        # @param fields [Array<Array(String, String)>] of a response of an upstream, with names in lower case
+        # @return [Hash{String=>String, Array<String>}] those that are for the client, without Content-Length
+        def response(fields)
+          values = nil
+          fields.each { |name, value| (values ||= []) << value if name == CONNECTION }
+          listed = values ? listed(values) : NOTHING
+          kept = {}
+          fields.each do |name, value|
+            next if DROPPED[name] || listed[name] || name.start_with?(RACK)
+            before = kept[name]
+            kept[name] = before.nil? ? value : [*before, value]
+          end
+          kept
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,296 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/fronted"
+require "support/peer"
+
+# What becomes of a request whose upstream, or whose client, fails; and of attempts to have two of the three parties
+# read a message in two ways.
+class ProxyFailuresTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Fronted
+
+  LIMIT = 10 # seconds for what another thread does
+  Wire = NeverBlockTest::Wire
+
+  def respond(bytes, wait: false)
+    ->(peer) do
+      next unless peer.request
+      peer << bytes
+      peer.ended? if wait
+    end
+  end
+
+  def free_address = "http://127.0.0.1:#{NeverBlockTest::Peer.free_port}"
+
+  def assert_failure(status, token, answer = ask(get))
+    assert_equal [status, "here; error=#{token}"], [answer.status, answer["proxy-status"]]
+    assert_operator answer.body.bytesize, :<, 100
+    refute_includes answer.body, "127.0.0.1"
+    assert_includes proxy_log, "neverblock proxy: #{token}: "
+  end
+
+  # ---- what a client gets ----
+
+  def test_no_upstream
+    front_of(free_address)
+    assert_failure 502, "connection_refused"
+    5.times { ask(get) }
+    assert_operator proxy_log.lines.size, :<, 6, "a flood of lines"
+  end
+
+  def test_a_name_without_an_address
+    front_of("http://nothing.invalid")
+    assert_failure 502, "dns_error"
+  end
+
+  def test_an_upstream_that_closes
+    front(->(peer) { peer.request })
+    assert_failure 502, "connection_terminated"
+    refute_includes proxy_log, "\e"
+  end
+
+  def test_an_upstream_that_is_silent
+    front(->(peer) { peer.request and peer.ended? }, timeouts: {first_byte: 0.05})
+    assert_failure 504, "http_response_timeout"
+  end
+
+  def test_an_upstream_that_does_not_speak_http
+    front(respond("SSH-2.0-x\r\n"))
+    assert_failure 502, "http_protocol_error"
+  end
+
+  def test_an_upstream_without_a_free_connection
+    waits = gate
+    front(->(peer) { peer.request and waits.pop and peer << OK }, max_connections: 1, max_waiting: 0)
+    first = connect << get
+    wait_until("the first request") { scripted.requests.size == 1 }
+    answer = ask(get)
+    assert_failure 503, "connection_limit_reached", answer
+    assert_equal "1", answer["retry-after"]
+    waits << 1
+    assert_equal 200, first.answer.status
+  end
+
+  def test_a_response_that_is_too_large
+    front(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n123456" }, max_response_body: 5)
+    assert_failure 502, "http_response_body_size"
+  end
+
+  def test_a_response_in_chunks_that_becomes_too_large_is_cut_off
+    front(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n123\r\n3\r\n456\r\n0\r\n\r\n" }, max_response_body: 5)
+    wire = connect << get
+    begin
+      assert_equal 500, wire.answer.status # nothing of it had left
+    rescue Wire::Truncated
+      nil
+    end
+    assert_match(/max_response_body/, await_log.join)
+  end
+
+  def test_what_it_says_of_a_request_that_it_can_not_pass_on
+    front(KEEP, wrap: ->(proxy) { ->(env) { proxy.call(env.merge("PATH_INFO" => "/a b\r\nX: y")) } })
+    assert_failure 400, "http_request_error"
+    assert_equal 1, proxy_log.lines.size
+    assert_empty scripted.requests
+  end
+
+  # ---- an upstream that dies in the middle ----
+
+  def test_a_content_with_a_length_that_ends_early_is_cut_off
+    front(respond("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this"))
+    wire = connect << get
+    assert_raises(Wire::Truncated) { wire.answer }
+    line = await_log.join
+    assert_includes line, "cut off"
+    refute_includes line, ".rb:"
+    assert_equal({"2xx": 1, failed: 1}, upstream_stats[:requests])
+  end
+
+  def test_chunks_that_end_early_are_cut_off
+    front(respond("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nonly this\r\n"))
+    wire = connect << get
+    assert_raises(Wire::Truncated) { wire.answer }
+    await_log
+  end
+
+  # In HTTP/1.0 only a reset tells that something is missing.
+  def test_to_a_client_of_http_1_0_it_is_a_reset
+    front(respond("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nonly this\r\n"))
+    wire = connect << get(version: "1.0")
+    assert_raises(Errno::ECONNRESET, Wire::Truncated) { wire.answer }
+    await_log
+  end
+
+  def test_an_upstream_that_stalls_in_the_middle
+    front(respond("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this", wait: true), timeouts: {idle: 0.05})
+    wire = connect << get
+    assert_raises(Wire::Truncated) { wire.answer }
+    await_log
+  end
+
+  # ---- a client that leaves ----
+
+  def test_a_client_that_leaves_before_the_response_ends_the_exchange
+    left = gate
+    front(->(peer) { peer.request and left << peer.ended? })
+    wire = connect << get
+    wait_until("the request") { scripted.requests.size == 1 }
+    wire.close
+    assert left.pop(timeout: LIMIT), "the upstream's connection is open"
+  end
+
+  def test_a_client_that_leaves_in_the_middle_of_the_response_ends_the_exchange
+    left = gate
+    front(->(peer) do
+      next unless peer.request
+      peer << "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+      loop { peer << "5\r\nhello\r\n" && sleep(0.001) }
+    ensure
+      left << true
+    end)
+    wire = connect << get
+    assert_includes wire.socket.readpartial(10_000), "200 OK"
+    wire.close
+    assert left.pop(timeout: LIMIT), "the upstream goes on"
+  end
+
+  def test_a_client_that_leaves_in_the_middle_of_its_content
+    left = gate
+    front(->(peer) { peer.head and left << (peer.take(3) && peer.ended?) })
+    wire = connect << request("POST", "/", "Content-Length: 6") << "one"
+    wait_until("the request") { scripted.requests.size == 1 }
+    wire.close
+    assert left.pop(timeout: LIMIT)
+    assert_equal 1, scripted.requests.size
+    refute_includes proxy_log, "connection_terminated"
+  end
+
+  # ---- back-pressure ----
+
+  # A response of a gigabyte for a client that does not read: the upstream is held back.
+  def test_a_client_that_does_not_read_slows_the_upstream_down
+    sent = 0
+    front(->(peer) do
+      next unless peer.request
+      peer << "HTTP/1.1 200 OK\r\nContent-Length: #{1 << 30}\r\n\r\n"
+      piece = "x" * (1 << 16)
+      loop { sent += peer.io.write(piece) }
+    end)
+    wire = connect(receive: 1 << 16) << get
+    last = -1
+    wait_until("the upstream stands still") { (last == sent && sent > 0).tap { last = sent && sleep(0.1) && sent unless last == sent } }
+    assert_operator sent, :<, 64 << 20
+    wire.close
+  end
+
+  def test_an_upstream_that_does_not_read_slows_the_client_down
+    hold = gate
+    front(->(peer) { peer.head and hold.pop })
+    wire = connect << request("POST", "/", "Content-Length: #{1 << 29}")
+    sent = 0
+    piece = "x" * (1 << 16)
+    while (count = wire.socket.write_nonblock(piece, exception: false)) != :wait_writable || wire.socket.wait_writable(0.3)
+      sent += count if Integer === count
+      assert_operator sent, :<, 64 << 20
+    end
+    wire.close
+  end
+
+  # ---- messages that could be read in two ways: from the client ----
+
+  def test_what_a_client_can_not_smuggle
+    front(KEEP)
+    {
+      "two ways to end" => "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+      "two lengths" => "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
+      "a list of lengths" => "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4, 5\r\n\r\nabcde",
+      "a signed length" => "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +4\r\n\r\nabcd",
+      "an unknown coding" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+      "chunked not last" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
+      "chunked twice" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+      "a space before the colon" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+      "a folded line" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+      "a bare LF" => "POST / HTTP/1.1\r\nHost: a\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+      "a bare CR" => "POST / HTTP/1.1\r\nHost: a\r\nX: a\rTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\nabcd",
+      "a NUL" => "GET / HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n",
+      "two hosts" => "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+      "a chunk's size too long" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1ffffffffffffffff\r\n",
+      "a chunk's size with a sign" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
+      "a chunk without its end" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcX0\r\n\r\n"
+    }.each do |what, bytes|
+      answer = ask(bytes)
+      assert_includes [400, 501], answer.status, what
+      log
+    end
+    assert(scripted.requests.none? { |text| text.include?("chunked") && text.match?(/content-length/i) })
+    assert_operator scripted.requests.size, :<=, 3, "heads with a content that turned out invalid"
+  end
+
+  # The upstream's view of a request is the proxy's own: one message, in the proxy's framing.
+  def test_a_second_request_in_a_content_stays_content
+    front(KEEP)
+    inner = "GET /admin HTTP/1.1\r\nHost: a\r\n\r\n"
+    assert_equal 200, ask(post("/", inner)).status
+    assert_equal 200, ask(post_chunks("/", [inner])).status
+    assert_equal 2, scripted.requests.size
+    assert(scripted.requests.all? { |text| text.start_with?("POST / ") })
+  end
+
+  def test_underscores_do_not_pass_for_dashes
+    front(KEEP)
+    ask(get("/", "X_Forwarded_For: 1.1.1.1", "Content_Length: 5", "Transfer_Encoding: chunked"))
+    assert_equal "127.0.0.1", sent_fields["x-forwarded-for"]
+    refute_match(/length|encoding/i, sent)
+  end
+
+  def test_connection_can_not_take_away_what_the_proxy_adds
+    front(KEEP)
+    ask(get("/", "Connection: X-Forwarded-For, X-Forwarded-Proto, Via, Host, Content-Length"))
+    assert_equal ["127.0.0.1", "http", "1.1 here", "example.org"], sent_fields.values_at("x-forwarded-for", "x-forwarded-proto", "via", "host")
+  end
+
+  # ---- … and from the upstream ----
+
+  def test_what_an_upstream_can_not_smuggle
+    {
+      "two ways to end" => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+      "two lengths" => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc",
+      "a signed length" => "HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nab",
+      "a folded line" => "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n",
+      "a bare LF" => "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+      "a space before the colon" => "HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n",
+      "a NUL" => "HTTP/1.1 200 OK\r\nX: a\0\r\nContent-Length: 0\r\n\r\n",
+      "an unknown coding" => "HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+      "a flood of interim responses" => "HTTP/1.1 102 x\r\n\r\n" * 100 + OK,
+      "101 that was not asked for" => "HTTP/1.1 101 x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+      "a status of two digits" => "HTTP/1.1 20 OK\r\n\r\n",
+      "a version of its own" => "HTTP/2.0 200 OK\r\n\r\n"
+    }.each do |what, bytes|
+      front(respond(bytes, wait: true))
+      answer = ask(get)
+      assert_equal [502, "here; error=http_protocol_error"], [answer.status, answer["proxy-status"]], what
+      proxy.close
+      scripted.close
+    end
+  end
+
+  # They would be the response to the next client's request.
+  def test_surplus_bytes_close_the_connection
+    surplus = OK + "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"
+    front(->(peer) { peer << surplus while peer.request }, KEEP)
+    assert_equal "ok", ask(get).body
+    assert_equal "ok", ask(get).body
+    assert_equal 2, scripted.connections
+  end
+
+  def test_bytes_between_two_responses_close_the_connection
+    more = gate
+    front(->(peer) { peer.request and peer << OK and more.pop and peer << "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen" and more.pop }, KEEP)
+    assert_equal "ok", ask(get).body
+    more << 1
+    wait_until("the surplus bytes") { more.num_waiting == 1 && more.empty? }
+    assert_equal "ok", ask(get).body
+    assert_equal 2, scripted.connections
+  end
+end

@@ -1,0 +1,99 @@
+# frozen_string_literal: true
+
+# slow: it starts servers (15 s)
+
+require "test_helper"
+require "json"
+require "support/accounting"
+require "support/peer"
+require "support/prometheus_text"
+require "support/scripted_upstream"
+require "support/serve_process"
+
+# `neverblock proxy` as a program: its commands, its logs, and new upstreams without a lost request.
+class ProxyProgramTest < Minitest::Test
+  include NeverBlockTest::Helpers
+
+  ServeProcess = NeverBlockTest::ServeProcess
+  EXE = File.join(NeverBlockTest::ROOT, "exe", "neverblock")
+
+  # Responds with a text for as long as there are requests.
+  def upstream(text, *lines)
+    response = ["HTTP/1.1 200 OK", *lines, "Content-Length: #{text.bytesize}", "", text].join("\r\n")
+    NeverBlockTest::ScriptedUpstream.new(->(peer) { peer << response while peer.request }).tap { |one| (@upstreams ||= []) << one }
+  end
+
+  def teardown
+    @upstreams&.each(&:close)
+    super
+  end
+
+  def proxy(*arguments, config: nil)
+    ServeProcess.open("", config:, command: [EXE, "proxy", "--port", "0", "--control", "control.sock", *arguments]) do |served|
+      served.addresses
+      yield served
+    end
+  end
+
+  def ask(served, *arguments) = ServeProcess.command(served.folder, "proxy", *arguments, "--control", "control.sock")
+
+  def test_explain_and_purge
+    up = upstream("hello", "Content-Type: text/plain")
+    proxy("--upstream", up.url, "--ttl", "20", "--collapse=same-url") do |served|
+      url = "http://example.org/page?a=b"
+      assert_match(/\Akey: #{Regexp.escape(url)}\nthe app is asked, and its response stored if it may be shared\nupstream #{up.url}: in use, 0 in flight\n\z/, ask(served, "explain", url))
+      2.times { assert_operator served.get("/page?a=b"), :end_with?, "\r\n\r\nhello" }
+      assert_equal 1, up.requests.size
+      assert_match(/a stored response is used: fresh for \d+ s/, ask(served, "explain", url))
+      assert_equal "1 response removed\n", ask(served, "purge", url)
+      served.get("/page?a=b")
+      assert_equal 2, up.requests.size
+      assert_match(/neverblock: proxy explain: .*is not a URL/, ask(served, "explain", "nonsense"))
+      served.stop
+      assert_match(/no server answers at control.sock/, ask(served, "explain", url))
+    end
+  end
+
+  def test_several_workers_are_all_asked
+    up = upstream("hello", "Cache-Control: max-age=60")
+    proxy("--upstream", up.url, "--cache", "memory:1m", "--workers", "2", config: "drain_delay 0") do |served|
+      served.until_true("a response of each worker") { served.get("/") && up.requests.size == 2 }
+      assert_equal "1 response removed\n", ask(served, "purge", "http://example.org/")
+      assert_match(/the app is asked/, ask(served, "explain", "http://example.org/"))
+    end
+  end
+
+  def test_logs_and_metrics
+    up = upstream("hello")
+    config = "access_log :json, to: 'access.log'\nhealth 'unix://#{Dir.tmpdir}/nb-health-#{Process.pid}'\nupstream '#{up.url}'"
+    proxy(config:) do |served|
+      served.get("/a")
+      line = served.until_true("a line") { File.exist?("#{served.folder}/access.log") && File.read("#{served.folder}/access.log")[/.*\n/] }
+      entry = JSON.parse(line)
+      assert_equal [up.url, "/a", 200], entry.values_at("upstream", "path", "status")
+      assert_operator entry["upstream_connect_seconds"], :<=, entry["upstream_seconds"]
+      metrics = UNIXSocket.open("#{Dir.tmpdir}/nb-health-#{Process.pid}") { |socket| (socket << "GET /metrics HTTP/1.0\r\n\r\n") && socket.read.split("\r\n\r\n", 2).last }
+      assert_equal 1, NeverBlockTest::PrometheusText.new(metrics)["neverblock_upstream_requests_total", outcome: "2xx", upstream: up.url]
+    end
+  end
+
+  def test_new_upstreams_without_a_lost_request
+    first, second = upstream("first"), upstream("second")
+    proxy("--workers", "1", config: "drain_delay 0\nupstream '#{first.url}'") do |served|
+      accounting = NeverBlockTest::Accounting.new(served.port, clients: 3).start
+      served.until_true("responses") { accounting.bodies.key?("first") }
+      File.write("#{served.folder}/config/neverblock.rb", "drain_delay 0\nupstream '#{second.url}'")
+      assert_match(/1 of 1 workers have been replaced/, ServeProcess.command(served.folder, "reload", "--control", "control.sock"))
+      served.until_true("responses of the new one") { accounting.bodies.key?("second") }
+      accounting.stop
+      assert_empty accounting.lost
+      assert_equal %w[first second], accounting.bodies.keys
+      served.stop
+    end
+  end
+
+  def test_a_configuration_that_is_wrong
+    assert_match(/\Aneverblock: no upstream given/, ServeProcess.command(Dir.tmpdir, "proxy"))
+    assert_match(/\Aneverblock: .*there is no store|\Aneverblock: store/, ServeProcess.command(Dir.tmpdir, "proxy", "--upstream", "http://127.0.0.1:9", "--cache", "other:1m"))
+  end
+end

@@ -1,0 +1,117 @@
+# frozen_string_literal: true
+
+# engines: one - it parses command lines
+
+require "test_helper"
+require "neverblock/cli"
+require "stringio"
+require "tmpdir"
+
+# The command line of `neverblock proxy`. With servers: test/programs/proxy_program_test.rb.
+class CLIProxyCommandTest < Minitest::Test
+  def setup
+    @folder = Dir.mktmpdir("nb")
+    @back = Dir.pwd
+    Dir.chdir(@folder)
+  end
+
+  def teardown
+    Dir.chdir(@back)
+    FileUtils.rm_rf(@folder)
+  end
+
+  UPSTREAM = ["--upstream", "http://127.0.0.1:3000"].freeze
+
+  def command(*arguments, env: {})
+    NeverBlock::CLI::ProxyCommand.new(arguments, out: StringIO.new, env:).tap(&:parse)
+  end
+
+  def cli(*arguments, env: {})
+    out, err = StringIO.new, StringIO.new
+    [NeverBlock::CLI.new(["proxy", *arguments], out:, err:, env:).call, out.string, err.string]
+  end
+
+  def settings(*arguments, **) = command(*UPSTREAM, *arguments, **).configuration
+
+  def test_what_differs_from_a_server
+    configuration = settings
+    assert_equal [:stream, true, true, nil], %i[request_body cancel_on_disconnect early_hints control].map { |name| configuration[name] }
+    assert_equal "tcp://127.0.0.1:8000", configuration.addresses.join
+    assert_equal "tcp://0.0.0.0:5000", settings(env: {"PORT" => "5000"}).addresses.join
+    FileUtils.mkdir("config")
+    File.write("config/neverblock.rb", "request_body :buffer\nbind \"tcp://127.0.0.1:1234\"\ncontrol \"c.sock\"\nproxy options: {host: :upstream, max_tries: 2}")
+    configuration = settings("--host", "keep")
+    assert_equal [:buffer, "c.sock", {host: :keep, max_tries: 2}], %i[request_body control proxy_options].map { |name| configuration[name] }
+    assert_equal "tcp://127.0.0.1:1234", configuration.addresses.join
+  end
+
+  def test_options
+    configuration = settings("--upstream", "unix:/run/a.sock", "--listen", "tcp://127.0.0.1:81", "--cache", "memory:1m", "--collapse=same-url", "--ttl", "2.5", "--host", "upstream",
+      "--timeout", "first_byte=5", "--timeout", "total=9", "--trusted-client", "10.0.0.0/8", "--control", "x.sock")
+    assert_equal [["http://127.0.0.1:3000", "unix:/run/a.sock"], "memory:1m", :same_url, 2.5, "x.sock"], %i[upstream proxy_cache proxy_collapse proxy_ttl control].map { |name| configuration[name] }
+    assert_equal({host: :upstream, timeouts: {first_byte: 5.0, total: 9.0}, trusted_clients: ["10.0.0.0/8"]}, configuration[:proxy_options])
+    assert_equal "tcp://127.0.0.1:81", configuration.addresses.join
+    {"--collapse" => true, "--collapse=on" => true, "--collapse=off" => false}.each { |option, value| assert_equal value, settings(option)[:proxy_collapse] }
+  end
+
+  def test_a_socket_of_the_user
+    assert_equal "#{@folder}/neverblock-proxy.sock", settings(env: {"XDG_RUNTIME_DIR" => @folder})[:control]
+    UNIXServer.open("#{@folder}/neverblock-proxy.sock") { assert_nil settings(env: {"XDG_RUNTIME_DIR" => @folder})[:control] }
+  end
+
+  {
+    [] => /no upstream given\. For example/,
+    [*UPSTREAM, "config.ru"] => /config\.ru: neverblock proxy serves upstreams, and no file/,
+    ["--upstream", "ftp://x"] => /"ftp:\/\/x" is not an address/,
+    [*UPSTREAM, "--collapse=some"] => /--collapse=some: write on, off or same-url/,
+    [*UPSTREAM, "--ttl", "x"] => /--ttl: "x" is not a number/,
+    [*UPSTREAM, "--ttl", "-1"] => /proxy ttl: -1\.0 is not a number of seconds, more than 0/,
+    [*UPSTREAM, "--timeout", "5"] => /--timeout 5: write connect=2/,
+    [*UPSTREAM, "--host", "a b"] => /host: "a b" is not :keep, :upstream/,
+    [*UPSTREAM, "--trusted-client", "x"] => /trusted_clients: \["x"\]/,
+    [*UPSTREAM, "--colour"] => /there is no option --colour\. neverblock proxy --help/,
+    ["explain"] => /proxy explain takes one URL, percent-encoded, and got none/,
+    ["explain", "http://a/ b"] => /percent-encoded/,
+    ["purge", "http://a/\r\nX: y"] => /percent-encoded/,
+    ["explain", "http://a/"] => /no control socket is known\. Start the proxy with --control PATH/
+  }.each do |arguments, message|
+    define_method(:"test_#{arguments.join(" ").inspect}_is_refused") do
+      status, out, err = cli(*arguments)
+      assert_equal [64, ""], [status, out]
+      assert_match message, err
+    end
+  end
+
+  def test_help
+    assert_match(/--upstream URL.*8000/m, cli("--help")[1])
+    assert_match(/Usage: neverblock proxy explain URL/, cli("explain", "--help")[1])
+  end
+
+  # ---- what the server does of it ----
+
+  def test_commands
+    cache = NeverBlock::Cache.new(->(_env) { [200, {"cache-control" => "max-age=60", "cache-tag" => "a"}, ["x"]] })
+    proxy = NeverBlock::Proxy.new("http://127.0.0.1:9", hosts: ["a.example"])
+    NeverBlock::CLI::ProxyCommands.new(proxy, cache).register
+    env = {"REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => "/p", "QUERY_STRING" => "q", "HTTP_HOST" => "a.example", "rack.url_scheme" => "http"}
+    2.times { cache.call(env.dup).last.to_enum.to_a }
+    assert_equal [true, "key: http://a.example/p?q\na stored response is used: fresh for 59 s\nupstream http://127.0.0.1:9: in use, 0 in flight"], ask("explain", "http://a.example/p?q").then { |good, text| [good, text.sub(/60|58/, "59")] }
+    assert_equal [true, "refused with 421: this host is not served here"], ask("explain", "http://b.example/")
+    assert_equal [true, "1 response removed"], ask("purge", "http://a.example/p?q")
+    cache.call(env.dup).last.to_enum.to_a
+    assert_equal [true, "1 response removed"], ask("purge-tag", "a")
+    assert_equal [true, "0 responses removed"], ask("purge-tag", "a")
+    assert_equal false, ask("purge", "nonsense").first
+    assert_equal [false, "this app has no command other"], ask("other", "")
+  end
+
+  def test_without_a_cache
+    NeverBlock::CLI::ProxyCommands.new(NeverBlock::Proxy.new("http://127.0.0.1:9"), nil).register
+    assert_match(/\Athere is no cache/, ask("explain", "http://a/").last)
+    assert_equal [false, "this proxy has no cache. Start it with --cache memory:256m"], ask("purge", "http://a/")
+  end
+
+  private
+
+  def ask(name, argument) = NeverBlock::Server::Commands.call(name, argument)
+end

@@ -1,0 +1,123 @@
+# frozen_string_literal: true
+
+# engines: one - it waits for nothing
+
+require "test_helper"
+require "neverblock"
+
+# Which upstream gets a request, and which one is left alone.
+class ProxyBackendsTest < Minitest::Test
+  Proxy = NeverBlock::Proxy
+
+  # The clock is the test's.
+  class Timed < Proxy::Backends
+    attr_accessor :time
+
+    private
+
+    def now = time
+  end
+
+  def backends(count = 3, most_failures: 3, shortest: 10, longest: 100)
+    all = Array.new(count) { |number| Proxy::Backend.new(Proxy::ConnectionPool.new(Proxy::Upstream.new("http://127.0.0.1:#{number + 1}"))) }
+    Timed.new(all, most_failures:, shortest:, longest:, random: Class.new { def self.rand = 1.0 }).tap { |backends| backends.time = 0.0 }
+  end
+
+  def picks(backends, count) = Array.new(count) { backends.pick([]).tap { |backend| backends.release(backend) } }
+
+  def test_the_one_with_the_fewest_requests
+    backends = backends()
+    first = backends.pick([])
+    second = backends.pick([])
+    third = backends.pick([])
+    assert_equal backends.all.to_set, [first, second, third].to_set
+    backends.release(second)
+    assert_same second, backends.pick([])
+  end
+
+  def test_equal_ones_take_turns
+    backends = backends()
+    assert_equal({2 => 3}, picks(backends, 6).tally.values.tally)
+  end
+
+  def test_none_is_asked_twice_for_one_request
+    backends = backends(2)
+    first = backends.pick([])
+    second = backends.pick([first])
+    refute_same first, second
+    assert_nil backends.pick([first, second])
+  end
+
+  def test_one_without_a_connection_is_left_alone_for_a_while
+    backends = backends(2)
+    bad, good = backends.all
+    backends.failed(bad, connect: true)
+    assert_equal [good], picks(backends, 4).uniq
+    assert_equal [1, 1, true], bad.stats.values_at(:connect_failures, :taken_out, :out)
+    backends.time = 10.5
+    assert_includes picks(backends, 2), bad
+  end
+
+  def test_then_one_request_tries_it
+    backends = backends(2)
+    bad, good = backends.all
+    backends.failed(bad, connect: true)
+    backends.time = 11.0
+    3.times { backends.pick([]) }
+    assert_equal [1, 2], [bad.in_flight, good.in_flight]
+    backends.well(bad)
+    refute bad.stats[:out]
+    3.times { backends.pick([]) }
+    assert_equal 3, bad.in_flight
+  end
+
+  def test_each_time_it_is_longer_up_to_a_limit
+    backends = backends(2)
+    bad = backends.all.first
+    pauses = Array.new(6) do
+      backends.failed(bad, connect: true)
+      pause = bad.out_until - backends.time
+      backends.time = bad.out_until
+      pause
+    end
+    assert_equal [10, 20, 40, 80, 100, 100], pauses
+    backends.well(bad)
+    backends.failed(bad, connect: true)
+    assert_equal 10, bad.out_until - backends.time
+  end
+
+  def test_failures_of_one_moment_count_once
+    backends = backends(2)
+    bad = backends.all.first
+    5.times { backends.failed(bad, connect: true) }
+    assert_equal [1, 10], [bad.times_out, bad.out_until]
+  end
+
+  def test_other_failures_have_to_be_several_in_a_row
+    backends = backends(2)
+    bad = backends.all.first
+    2.times { backends.failed(bad, connect: false) }
+    backends.well(bad)
+    2.times { backends.failed(bad, connect: false) }
+    refute bad.stats[:out]
+    backends.failed(bad, connect: false)
+    assert bad.stats[:out]
+  end
+
+  def test_the_last_one_is_never_taken_out
+    backends = backends(3)
+    backends.all.each { |backend| backends.failed(backend, connect: true) }
+    assert_equal [true, true, false], backends.all.map { |backend| backend.stats[:out] }
+    one = backends(1)
+    one.failed(one.all.first, connect: true)
+    assert one.pick([])
+  end
+
+  # It would fail otherwise.
+  def test_a_request_that_failed_elsewhere_tries_those_that_are_out
+    backends = backends(2)
+    bad, good = backends.all
+    backends.failed(bad, connect: true)
+    assert_same bad, backends.pick([good])
+  end
+end

@@ -11,6 +11,7 @@ module NeverBlock
   #   # config/application.rb, for other settings
   #   config.neverblock.skip_patches = [:live]     # names of docs/patches.md
   #   config.neverblock.pool_wait = 0.5            # log waits for a database connection from so many seconds on
+  #   config.neverblock.revision = "4f2a91c"       # of the release, for NeverBlock::Cache; false: none
   #
   # docs/rails.md describes the integration. The isolation level and the patches also apply to consoles, rake and other
   # servers, which have no loop. `railtie/` has the parts:
@@ -20,10 +21,15 @@ module NeverBlock
   #   advice.rb         warns about gems and settings that hold the loop
   #   pool_watch.rb     logs waits for a database connection
   #   poolers.rb        verifies settings through PgBouncer at boot
+  #   revision.rb       finds out which release of the app this is
   class Railtie < ::Rails::Railtie
     config.neverblock = ActiveSupport::OrderedOptions.new
     config.neverblock.skip_patches = []
     config.neverblock.pool_wait = 0.1
+    config.neverblock.action_store = nil # of NeverBlock::ActionCaching; nil: Rails.cache
+    config.neverblock.action_caching_guard = nil # nil: :raise in development and tests, :skip in production
+    config.neverblock.action_caching_personal = [] # further methods of controllers that give the user
+    config.neverblock.revision = nil # what Revision finds
 
     # All requests run on one thread, so state per thread would be shared. An app with another level gets a warning.
     config.active_support.isolation_level = :fiber
@@ -46,6 +52,35 @@ module NeverBlock
         Railtie.tell_databases
         Railtie.prepare_to_serve(app) if Railtie.serving?
       end
+    end
+
+    # `Rails.cache.fetch(key, collapse: true)`. An initializer of the app may have replaced Rails.cache.
+    initializer("neverblock.collapsing") do
+      config.after_initialize do
+        next unless ::Rails.cache.is_a?(ActiveSupport::Cache::Store)
+        require "neverblock/cache/collapsing"
+        ::Rails.cache.extend(Cache::Collapsing)
+      end
+    end
+
+    # A fetch of the cache runs in a fiber of its own, which has to return its connections as a request does.
+    initializer("neverblock.cache") do |app|
+      config.after_initialize do
+        require_relative "railtie/request_state"
+        Cache::OuterState.probe = RequestState.method(:name)
+        Cache::Background.wrapper = -> { app.executor.method(:wrap) if app.executor.active? }
+      end
+    end
+
+    # Its module registers itself, so that a process without controllers, such as a task, purges stored responses too.
+    initializer("neverblock.action_caching") { config.after_initialize { ActionCaching } }
+
+    # A cache takes the default when it is made: with the other middleware, after the app's own initializers.
+    initializer("neverblock.revision", after: :load_config_initializers, before: :build_middleware_stack) do |app|
+      require_relative "railtie/revision"
+      settings = app.config.neverblock
+      settings.revision = Revision.find(root: app.root) if settings.revision.nil?
+      Cache.default_revision = settings.revision || nil
     end
 
     # @api private

@@ -3,6 +3,7 @@
 # engines: one - it looks at texts and settings
 
 require "test_helper"
+require "minitest/mock"
 require "neverblock/railtie/advice"
 require "neverblock/railtie/pool_watch"
 
@@ -24,6 +25,9 @@ class RailtieTest < Minitest::Test
 
   def test_gems_that_hold_the_loop_are_named_with_the_remedy
     assert_match(/the gem mysql2 is loaded: .*trilogy/, advice(gems: {"mysql2" => 1}).fetch(0))
+    Gem.stub(:loaded_specs, {"mysql2" => 1}) do
+      assert_equal Object.const_defined?(:Mysql2), NeverBlock::Railtie::Advice.loaded_gems.key?("mysql2")
+    end
     assert_empty advice(gems: {"sqlite3" => 1}, local: true)
     assert_match(/sqlite3.*neverblock_postgresql/, advice(gems: {"sqlite3" => 1}).fetch(0))
   end

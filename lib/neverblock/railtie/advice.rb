@@ -10,7 +10,7 @@ module NeverBlock
       # Gems whose calls wait inside C without a scheduler, with the remedy.
       DRIVERS = {
         "mysql2" => "its connects and results hold the loop, and with prepared_statements: true each statement. " \
-          "The gem trilogy waits in Ruby: adapter: trilogy",
+          "The gem trilogy waits in Ruby: adapter: neverblock_mysql. With neverblock_mysql2 they are offloaded",
         "hiredis-client" => "its waits hold the loop. Remove it, or give Redis clients driver: :ruby",
         "typhoeus" => "its requests hold the loop. Net::HTTP, httpx, http and excon do not",
         "ethon" => "its requests hold the loop. Net::HTTP, httpx, http and excon do not",
@@ -21,9 +21,12 @@ module NeverBlock
       # Gems without a warning in development and test.
       SMALL = %w[sqlite3].freeze
 
+      # @return [Hash{String=>Object}] without mysql2 where nothing has required it, since it is idle then
+      def self.loaded_gems = Object.const_defined?(:Mysql2) ? Gem.loaded_specs : Gem.loaded_specs.except("mysql2")
+
       # @param app [Rails::Application]
       # @param gems [Hash{String=>Object}] the loaded gems, by name
-      def initialize(app, gems: Gem.loaded_specs, isolation: ActiveSupport::IsolatedExecutionState.isolation_level,
+      def initialize(app, gems: Advice.loaded_gems, isolation: ActiveSupport::IsolatedExecutionState.isolation_level,
         local: ::Rails.env.local?)
         @app = app
         @gems = gems

@@ -4,7 +4,7 @@
 
 require "test_helper"
 
-# Settings that are verified at boot, behind a PgBouncer. With one: test/programs/postgres_pgbouncer_test.rb.
+# Settings that are verified at boot, behind a PgBouncer. With one: test/programs/postgres_pgbouncer_sessions_test.rb.
 class RailtiePoolersTest < Minitest::Test
   Config = Struct.new(:name, :configuration_hash, :connection) do
     def new_connection = (Exception === connection) ? raise(connection) : connection

@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  class Cache
+    # What the cache would do with a request, and why. It asks neither the app nor changes anything.
+    #
+    #   puts cache.explain(env)
+    #   # key: https://example.org/report
+    #   # revision: 4f2a91c
+    #   # headers of the key: accept-encoding "gzip"
+    #   # a stored response is used: fresh for 42 s
+    class Explanation
+      # @return [String, nil] the key of the URL; nil: it has none
+      attr_reader :key
+      # @return [String, nil] of the app's release
+      attr_reader :revision
+      # @return [Symbol] :bypass, :hit, :stale, :join, :alone or :fetch
+      attr_reader :action
+      # @return [Symbol, nil] why it bypasses the cache
+      attr_reader :reason
+      # @return [Array<Array(String, String)>] headers that belong to the key
+      attr_reader :headers
+
+      # @api private
+      # @param rooms [Lookup::Rooms]
+      # @param env [Hash]
+      # @param request [RequestPolicy]
+      def initialize(rooms, env, request)
+        @key = request.key
+        @revision = rooms.settings.revision
+        foreign = rooms.fetch_env.foreign(env)
+        @reason = request.reason || (:env if foreign)
+        @foreign = foreign if @reason == :env
+        @headers = []
+        @reason ? (@action = :bypass) : look_up(rooms, env, request)
+      end
+
+      # @return [String]
+      def to_s
+        lines = ["key: #{@key || "none"}"]
+        lines << "revision: #{@revision}" if @revision
+        unless @headers.empty?
+          lines << "headers of the key: #{@headers.map { |name, value| "#{name} #{value.inspect}" }.join(", ")}"
+        end
+        (lines << sentence).join("\n")
+      end
+
+      private
+
+      def look_up(rooms, env, request)
+        lookup = Lookup.new(rooms, env, request, rooms.fetch_env.extras(env))
+        entry = lookup.entry
+        @headers = Revision.without(entry ? entry.vary : lookup.fill_key.last)
+        @ttl = rooms.settings.freshness(entry).ttl(Process.clock_gettime(Process::CLOCK_REALTIME)).floor if entry
+        @action =
+          if entry then lookup.fresh?(entry) ? :hit : :stale
+          elsif (@state = lookup.state) then :alone
+          elsif rooms.fills.any?(lookup.fill_key) then :join
+          elsif rooms.hints.uncollapsible?(@key)
+            @why = rooms.hints.reason(@key) || "unknown"
+            :alone
+          else :fetch
+          end
+      end
+
+      def sentence
+        case @action
+        when :bypass
+          "the app is asked, and its response is not shared: #{@reason}#{" (#{@foreign} in Rack's env)" if @foreign}"
+        when :hit then "a stored response is used: fresh for #{@ttl} s"
+        when :stale then "a stored response is validated: fresh for #{@ttl} s"
+        when :join then "the request waits for a fetch that is under way"
+        when :alone
+          "the app is asked for this request alone: " +
+            (@state ? "outer middleware has set #{@state}" : "its last response could not be shared (#{@why})")
+        else "the app is asked, and its response stored if it may be shared"
+        end
+      end
+    end
+  end
+end

@@ -6,7 +6,8 @@
 #   rake conformance:ruby SUITES=IO,test_socket    # suites, or parts of file names
 #   rake conformance:ci                            # the part for every test run
 #   rake conformance:proof                         # records how the excluded tests fare under async
-#   RAILS_SOURCE=/path rake conformance:active_record    # Active Record's own PostgreSQL tests, with our adapter
+#   RAILS_SOURCE=/path rake conformance:active_record    # Active Record's own tests, with our adapter for PostgreSQL
+#   RAILS_SOURCE=/path DATABASE=trilogy rake conformance:active_record    # for MySQL; or mysql2
 #
 # NEVERBLOCK_ENGINE=epoll,poll chooses engines; unset, the one that is the default here.
 require "json"
@@ -31,8 +32,9 @@ module ConformanceTask
   # Of Active Record's tests, with the engine that is the default here.
   def rails_session
     load
-    %w[tree run_process exclusion part session report].each { |name| require_relative "../test/conformance/rails/#{name}" }
-    Conformance::Rails::Session.new(engine: engines.first, only: ENV["FILES"].to_s.empty? ? Conformance::Rails::Tree::FILES : ENV["FILES"].delete_prefix("all").split(",")).call.summary
+    %w[tree postgres mysql run_process exclusion part session report].each { |name| require_relative "../test/conformance/rails/#{name}" }
+    database = ["", "postgresql"].include?(ENV["DATABASE"].to_s) ? Conformance::Rails::Postgres.new : Conformance::Rails::Mysql.new(ENV["DATABASE"])
+    Conformance::Rails::Session.new(engine: engines.first, database:, only: ENV["FILES"].to_s.empty? ? Conformance::Rails::Tree::FILES : ENV["FILES"].delete_prefix("all").split(",")).call.summary
   rescue Conformance::SourceTree::Missing, ArgumentError => error
     warn error.message
     conclude(0, 1, 0)

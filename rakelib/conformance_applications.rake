@@ -13,7 +13,9 @@ namespace :conformance do
   task applications: :compile do
     %w[application comparison suite_run report].each { |name| require_relative "../test/conformance/applications/#{name}" }
     $stdout.sync = true # it takes many minutes
-    size = {rounds: Integer(ENV.fetch("ROUNDS", "10")), visits: Integer(ENV.fetch("VISITS", "10"))}
+    rounds = Integer(ENV.fetch("ROUNDS", "10"))
+    abort "ROUNDS=#{rounds}: intervals need two rounds or more. ROUNDS=2 is the least" if rounds < 2
+    size = {rounds:, visits: Integer(ENV.fetch("VISITS", "10"))}
     mistakes = Conformance::Applications::Application.given.flat_map do |application|
       started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       puts "#{application.name}: preparing"

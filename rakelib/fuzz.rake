@@ -28,7 +28,7 @@ class FuzzRun
   WARNINGS = %w[-std=gnu11 -Wall -Wextra -Werror -Wshadow].freeze
 
   # All of the protocol's files: none of them includes Ruby.
-  TARGET = (Dir["*.c", base: SOURCE].sort.map { |path| path.delete_suffix(".c") } << "fuzz/target").freeze
+  TARGET = [*Dir["*.c", base: SOURCE].sort.map { |path| path.delete_suffix(".c") }, "fuzz/heads", "fuzz/target"].freeze
 
   # @param seconds [Integer] how long it runs
   # @param seed [Integer] where its random numbers begin
@@ -72,7 +72,7 @@ namespace :fuzz do
     ruby "-w", "-Ilib", "test/fuzz/runtime/run.rb"
   end
 
-  desc "Fuzz the HTTP parser and the chunk decoder for TIME=30 seconds"
+  desc "Fuzz the HTTP parsers and the chunk decoder for TIME=30 seconds"
   task :http do
     only = ENV["INPUT"]
     seconds = only ? 0 : Integer(ENV.fetch("TIME", "30"))

@@ -66,12 +66,20 @@ namespace :test do
 
   rails = %w[7.2 8.0 8.1]
 
+  bundle = lambda do |version|
+    {"BUNDLE_GEMFILE" => File.expand_path("test/apps/rails/#{version}.gemfile"), "BUNDLE_PATH" => File.expand_path("vendor/bundle"), "BUNDLE_VERSION" => "system"}
+  end
+
   # bin/setup has those of the newest.
   task :rails_gems do
     rails.each do |version|
-      variables = {"BUNDLE_GEMFILE" => "test/apps/rails/#{version}.gemfile", "BUNDLE_PATH" => File.expand_path("vendor/bundle"), "BUNDLE_VERSION" => "system"}
-      Bundler.with_unbundled_env { sh(variables, "bundle check >/dev/null 2>&1 || bundle install --jobs 4 --retry 3") }
+      Bundler.with_unbundled_env { sh(bundle.call(version), "bundle check >/dev/null 2>&1 || bundle install --jobs 4 --retry 3") }
     end
+  end
+
+  mysql_records = lambda do |version|
+    suite.run_files("Active Record #{version}, MySQL", "test/{integration/mysql_active_record*,programs/mysql_differential}_test.rb",
+      engines: [nil], environment: bundle.call(version))
   end
 
   # The records become docs/server-tests.md, if all tests passed; NEVERBLOCK_LONG_SECONDS, _DATABASE, _FUZZ, _DEPLOYS,
@@ -86,12 +94,17 @@ namespace :test do
     rails.each do |version|
       environment = {"NEVERBLOCK_RAILS" => version, "NEVERBLOCK_LONG_DEPLOYS" => ENV.fetch("NEVERBLOCK_LONG_DEPLOYS", "20")}
       suite.run_files("Rails #{version}", "test/programs/rails_*test.rb", engines: [nil], environment:)
+      mysql_records.call(version)
       suite.run_files("Rails #{version} growth", "test/long/rails_test.rb", engines: [nil], environment:)
     end
     suite.run_files("long fuzz", "test/long/fuzz_test.rb", engines: [nil])
     suite.wait # the page is about all of them
     suite.run_task("page", "test:long_page", engines: [nil], tally: false)
   end
+
+  # They need no Rails, but its gems, as they run in the process of the test.
+  desc "Test the adapters for MySQL with each release of Active Record"
+  task(mysql_records: %i[compile rails_gems]) { rails.each(&mysql_records) }
 
   task(:long_page) { ruby "script/server_tests_page.rb", ENV.fetch("NEVERBLOCK_LONG_RECORD") }
 

@@ -35,6 +35,7 @@ module Conformance
       @tree = tree
       @file = file
       @way = (suite.way == "scheduler") ? "stock" : "neverblock"
+      @left_out = suite.left_out
       @exclusions = exclusions
       @proofs = proofs
       @options = options
@@ -65,7 +66,7 @@ module Conformance
     # Continues with the remaining tests in a new process after a test has ended the process.
     def run_all
       results = []
-      except = @exclusions.map(&:test)
+      except = @left_out + @exclusions.map(&:test)
       RESTARTS.times do
         process = start(except:)
         results.concat(process.results)

@@ -10,7 +10,7 @@ module Conformance
 
     # Everything above the tables.
     INTRODUCTION = <<~TEXT
-      # Conformance: Ruby's own tests, Active Record's, Sequel's, those of gems, and whole applications
+      # Conformance: Ruby's own tests, Active Record's, Sequel's, those of gems and of HTTP caches, and whole applications
 
       Ruby comes with tests of its own classes. This page says how they fare with NeverBlock beneath them. It is written by the task that runs them:
 
@@ -35,15 +35,16 @@ module Conformance
       - *not here*: the test says itself that it does not apply to this machine (other systems, other rights), or it fails on this machine without NeverBlock too, which is tried on the spot.
       - *again*: of the passed, those that failed at first and passed when run again by themselves, as Ruby's own runner does on a busy machine.
 
-      Active Record's own tests, with `adapter: neverblock_postgresql` inside a loop:
+      Active Record's own tests, with `adapter: neverblock_postgresql`, `neverblock_trilogy` or `neverblock_mysql2` inside a loop:
 
       ```
       RAILS_SOURCE=/path/to/rails rake conformance:active_record                      # 7.2, 8.0 or 8.1: what depends on the adapter most
       RAILS_SOURCE=/path/to/rails rake conformance:active_record FILES=all            # everything, five to thirty minutes
       RAILS_SOURCE=/path/to/rails rake conformance:active_record FILES=transaction    # parts of file names; this page stays as it is
+      RAILS_SOURCE=/path/to/rails DATABASE=trilogy rake conformance:active_record     # with MariaDB; or DATABASE=mysql2
       ```
 
-      Each file (never those for other databases, nor `arel`) is run twice on a PostgreSQL of its own: as Rails runs it, and with our adapter in a fiber of a loop, `isolation_level` being `:fiber`. Here *failed* is whatever fares differently the second time, *excluded* what [`test/conformance/rails/exclusions.yml`](../test/conformance/rails/exclusions.yml) names with the reason, *not here* what does not pass with Rails' own adapter on this machine, or skips itself.
+      Each file (never those for other databases, nor `arel`) is run twice on a PostgreSQL or MariaDB of its own: as Rails runs it, and with our adapter in a fiber of a loop, `isolation_level` being `:fiber`. Here *failed* is whatever fares differently the second time, *excluded* what [`test/conformance/rails/exclusions.yml`](../test/conformance/rails/exclusions.yml) names with the reason, *not here* what does not pass with Rails' own adapter on this machine, or skips itself.
 
       Sequel's specs of its PostgreSQL adapter and its integration specs, each file in a database of its own, in a loop, with the plain adapter and with `neverblock-postgres`:
 
@@ -60,6 +61,23 @@ module Conformance
       ```
 
       Each suite is run twice on a PostgreSQL of its own: as the gem runs it, and with our adapter in a fiber of a loop, `isolation_level` being `:fiber`. The results are compared by the names of tests; *differ* counts those that have another one with ours.
+
+      The suite [http-cache-tests](https://cache-tests.fyi), against `neverblock proxy` with a cache, and against nginx and Varnish:
+
+      ```
+      rake conformance:http_cache                                                     # all, some five minutes
+      rake conformance:http_cache CACHES=neverblock                                   # some; this page stays as it is
+      NEVERBLOCK_HTTP_CACHE_TESTS=/path/to/cache-tests rake conformance:http_cache    # a checkout; this page stays as it is
+      ```
+
+      It needs node, and npm for the package. Each cache stands in front of the suite's own origin server; what does not pass at once is tried twice more. What does not pass with NeverBlock is named in [`test/conformance/http_cache/exclusions.yml`](../test/conformance/http_cache/exclusions.yml) with the reason. A part of every test run does the same.
+
+      How often an origin server is asked while clients wait for one response, by the same proxies:
+
+      ```
+      rake conformance:collapse                   # all, some three minutes
+      rake conformance:collapse CACHES=nginx      # some; this page stays as it is
+      ```
 
       Whole applications, on NeverBlock and on Puma in one process each, with the database as it was seeded and an empty cache:
 

@@ -28,12 +28,15 @@ module Conformance
     attr_reader :way
     # @return [Array<String>] relative to the source tree
     attr_reader :files
+    # @return [Array<String>] tests that are left out
+    attr_reader :left_out
 
     def initialize(tree, entry, ci:, only:)
       @name = entry.fetch("name")
       @way = entry.fetch("way", "inside")
       raise ArgumentError, "#{LIST}: the suite #{name} has the unknown way #{way.inspect}" unless WAYS.include?(way)
       patterns = ci ? entry.fetch("ci", []) : entry.fetch("files")
+      @left_out = ci ? entry.fetch("not_in_ci", []) : []
       @files = patterns.flat_map { |pattern| tree.files(pattern) }.uniq
       @files = @files.select { |file| only.any? { |word| file.include?(word) } } unless only.empty? || only.include?(name)
     end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Runs files of Active Record's own tests in one process, with Rails' adapter for PostgreSQL or with ours inside a loop,
+# Runs files of Active Record's own tests in one process, with Rails' adapter or with ours inside a loop,
 # and writes events at once, as JSON lines, into the file CONFORMANCE_EVENTS.
 #
 # CONFORMANCE_PLAN is a JSON file: {"surroundings": "neverblock", "files": [...], "only": null, "except": []}
@@ -126,7 +126,7 @@ module Child
     ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
     ActiveRecord::FutureResult.prepend(Future)
     # Tests know adapters by their classes' names.
-    ActiveRecord::ConnectionAdapters.resolve("neverblock_postgresql").define_singleton_method(:name) { superclass.name }
+    ActiveRecord::ConnectionAdapters.resolve(ENV.fetch("ARCONN")).define_singleton_method(:name) { superclass.name }
     NeverBlock.run { yield }
   end
 end

@@ -21,11 +21,11 @@ module Conformance
       attr_reader :time
 
       # @param exclusions [Array<Exclusion>]
-      def initialize(tree, name, files, postgres:, exclusions:)
+      def initialize(tree, name, files, database:, exclusions:)
         @tree = tree
         @name = name
         @files = files
-        @postgres = postgres
+        @database = database
         @exclusions = exclusions
         @verdicts = []
       end
@@ -54,7 +54,7 @@ module Conformance
         results = []
         FileRun::RESTARTS.times do
           left_out = results.map(&:test) + except.flat_map { |exclusion| exclusion.tests(@names || []) }
-          process = RunProcess.new(@tree, @files, postgres: @postgres, surroundings:, except: left_out).call
+          process = RunProcess.new(@tree, @files, database: @database, surroundings:, except: left_out).call
           @names ||= process.tests
           results.concat(process.results)
           process.unloadable.each { |file, why| add(@tree.path && File.basename(file), "skipped", why) } if surroundings == "stock" && results.size == process.results.size
@@ -92,7 +92,7 @@ module Conformance
         end
       end
 
-      def alone(test) = RunProcess.new(@tree, @files, postgres: @postgres, surroundings: "neverblock", only: [test]).call.results.first
+      def alone(test) = RunProcess.new(@tree, @files, database: @database, surroundings: "neverblock", only: [test]).call.results.first
 
       def add(test, kind, message = nil, assertions = 0)
         @verdicts << Verdict.new(test, kind, assertions, message)

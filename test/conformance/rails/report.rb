@@ -6,11 +6,11 @@ module Conformance
     class Report < Conformance::Report
       private
 
-      def title = "## Active Record #{@session.tree.version}"
+      def title = "## Active Record #{@session.tree.version}#{@session.database.suffix}"
 
       def row(name, runs) = super(name.empty? ? "test/cases" : name, runs)
 
-      def about = "#{"All files, " if @session.whole?}`#{RUBY_DESCRIPTION}`, #{@session.engine}, PostgreSQL #{@session.postgres}, #{Time.now.utc.strftime("%F")}, #{@session.time.round} s."
+      def about = "#{"All files, " if @session.whole?}`#{RUBY_DESCRIPTION}`, #{@session.engine}, #{@session.server}, #{Time.now.utc.strftime("%F")}, #{@session.time.round} s."
 
       # Groups tests with the same reason.
       def notes

@@ -1,10 +1,8 @@
 # frozen_string_literal: true
 
-require_relative "../../support/postgres"
-
 module Conformance
   module Rails
-    # One run of Active Record's own PostgreSQL tests, first with Rails' adapter, then with ours inside a loop.
+    # One run of Active Record's own tests on one database, first with Rails' adapter, then with ours inside a loop.
     #
     #   session = Session.new.call.summary
     #   session.failed   # => 0
@@ -18,21 +16,25 @@ module Conformance
       attr_reader :tree
       # @return [String]
       attr_reader :engine
-      # @return [String] of the server
-      attr_reader :postgres
+      # @return [String] the server's name and version
+      attr_reader :server
+      # @return [Postgres, Mysql]
+      attr_reader :database
       # @return [Float] seconds
       attr_reader :time
 
       # @return [Boolean] whether it covers all files
       def whole? = @whole
 
+      # @param database [Postgres, Mysql]
       # @param only [Array<String>] parts of file names
-      def initialize(engine:, only: [], output: $stdout)
+      def initialize(engine:, database: Postgres.new, only: [], output: $stdout)
         @tree = Tree.find
-        reason = NeverBlockTest::PostgresServer.missing and raise SourceTree::Missing, reason
+        @database = database
+        reason = database.missing and raise SourceTree::Missing, reason
         @engine = engine
         @whole = only.empty?
-        @folders = @tree.folders(only:)
+        @folders = @tree.folders(database.folders, only:)
         @output = output
         @runs = @folders.transform_values { [] }
         @lock = Mutex.new
@@ -73,12 +75,12 @@ module Conformance
 
       private
 
-      # Each part has a PostgreSQL of its own, since the names of the databases are fixed.
+      # Each part has a server of its own, since the names of the databases are fixed.
       def work(queue)
-        NeverBlockTest::PostgresServer.open(max_connections: 100) do |postgres|
-          @postgres ||= postgres.query("show server_version")[/\A\d+/]
+        @database.open do |database|
+          @server ||= database.title
           while (folder, files = @lock.synchronize { queue.shift })
-            part = Part.new(@tree, folder, files, postgres:, exclusions: @exclusions).call
+            part = Part.new(@tree, folder, files, database:, exclusions: @exclusions).call
             @lock.synchronize { add(folder, part) }
           end
         end

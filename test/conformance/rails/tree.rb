@@ -20,14 +20,15 @@ module Conformance
         gem "activesupport", "~> %<series>s.0"
         gem "minitest", "~> 5.25"
         gem "json", "~> 2.9"
-        %%w[bcrypt msgpack rack zeitwerk pg].each { |name| gem name }
+        %%w[bcrypt msgpack rack zeitwerk pg trilogy mysql2].each { |name| gem name }
       RUBY
 
-      # Tests of other databases, and tests without one.
-      OTHERS = %r{\Atest/cases/(adapters/(?!postgresql/)|arel/|encryption/performance/)}
+      # Tests without a database.
+      OTHERS = %r{\Atest/cases/(arel/|encryption/performance/)}
+      ADAPTERS = "test/cases/adapters/"
 
       # Files that depend on the adapter most, by parts of their names; all files take five to thirty minutes.
-      FILES = %w[adapters/postgresql/ transaction query_cache connection_pool load_async locking insert_all batches statement_cache prepared
+      FILES = %w[adapters/ transaction query_cache connection_pool load_async locking insert_all batches statement_cache prepared
         schema_dumper fixtures migration].freeze
 
       # @return [Tree] the checkout that RAILS_SOURCE names
@@ -53,10 +54,12 @@ module Conformance
       # @return [String] a path below activerecord
       def join(*parts) = File.join(@path, "activerecord", *parts)
 
+      # @param adapters [Array<String>] folders of the adapters' own tests
       # @param only [Array<String>] parts of file names; empty for all
       # @return [Hash{String=>Array<String>}] test files by their folders
-      def folders(only: [])
+      def folders(adapters, only: [])
         files = Dir.glob("test/cases/**/*_test.rb", base: join).sort.grep_v(OTHERS)
+        files.select! { |file| !file.start_with?(ADAPTERS) || adapters.any? { |name| file.start_with?("#{ADAPTERS}#{name}/") } }
         files = files.select { |file| only.any? { |word| file.include?(word) } } unless only.empty?
         raise ArgumentError, "#{only.join(", ")} is no part of any test file's name in #{join("test/cases")}" if files.empty?
         files.group_by { |file| File.dirname(file).delete_prefix("test/cases").delete_prefix("/") }

@@ -11,9 +11,9 @@ module Bench
     ALL = {
       "runtime" => [7, false], "delays" => [3, false], "fibers" => [3, false],
       "servers" => [3, true], "proxied" => [7, true], "rails" => [3, true],
-      "database" => [3, true], "cost" => [10, true], "active_record" => [3, true],
+      "database" => [3, true], "mysql" => [5, true], "cost" => [10, true], "active_record" => [3, true],
       "http_ratios" => [3, true], "rails_workloads" => [3, true], "rails_sqlite" => [1, true],
-      "tenants" => [7, false], "large_answers" => [3, false], "offload_sizes" => [3, false]
+      "tenants" => [7, false], "stores" => [1, true], "cache" => [3, true], "proxy" => [3, true], "large_answers" => [3, false], "offload_sizes" => [3, false]
     }.freeze
 
     module_function

@@ -110,7 +110,7 @@ module Bench
           @before = File.expand_path(folder)
         end
         parser.on("--rows NAMES", Array, "only these rows, by their exact names: hello_32,chunks") { |names| @rows = names }
-        parser.on("--seconds S", Float, "how long a measurement takes (rails_sqlite: 3, servers, proxied: 2, rails, http_ratios: 1, database: 0.5, runtime, cost: 0.3, offload_sizes: 0.02)") do |seconds|
+        parser.on("--seconds S", Float, "how long a measurement takes (rails_sqlite: 3, servers, proxied, cache: 2, rails, http_ratios: 1, database, mysql: 0.5, runtime, cost: 0.3, offload_sizes: 0.02)") do |seconds|
           raise OptionParser::InvalidArgument, "#{seconds}, where more than 0 is needed" unless seconds.positive?
           @seconds = seconds
         end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A contestant with PostgreSQL: its library, its executor, and its number of connections.
+# A contestant with a database: its library, its executor, and its number of connections.
 #
 #   Bench::Database::Contestant.for(:closed).map(&:name)      # => ["neverblock 8", "pool 8", ...]
 require_relative "../bench/load_path"

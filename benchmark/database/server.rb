@@ -16,6 +16,7 @@ require_relative "../../test/support/postgres"
 module Bench
   class Database
     class Server
+      TITLE = "PostgreSQL"
       NAME = "bench"
       ITEMS = 10_000
       SLOW = 0.05 # seconds

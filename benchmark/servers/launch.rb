@@ -9,6 +9,7 @@
 require "fileutils"
 require "rbconfig"
 require_relative "../bench/load_path"
+require_relative "core"
 
 module Bench
   class Servers
@@ -43,6 +44,12 @@ module Bench
 
       # @return [String] where it is started
       def folder = FOLDER
+
+      # @return [Core] that it is tied to
+      def core = Core::SERVER
+
+      # @return [Boolean] whether it tells how many objects it has made
+      def counts_objects? = library != "nginx"
 
       # @param port [Integer]
       # @return [Array<String>]

@@ -47,8 +47,8 @@ module Bench
       def initialize(launch)
         @log = Tempfile.new("server")
         @port = NeverBlockTest::Peer.free_port
-        @counts_objects = launch.contestant.library != "nginx"
-        @pid = Process.spawn(launch.environment, *Core::SERVER.tie(*launch.command(@port)),
+        @counts_objects = launch.counts_objects?
+        @pid = Process.spawn(launch.environment, *launch.core.tie(*launch.command(@port)),
           chdir: launch.folder, in: File::NULL, out: @log.path, err: @log.path, pgroup: true)
         @tree = ProcessTree.new(@pid)
       end

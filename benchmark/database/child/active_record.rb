@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Active Record: `adapter: neverblock_postgresql`, or `adapter: postgresql` on a pool. Every answer is compared with what
-# was asked for.
+# Active Record: `adapter: neverblock_postgresql`, `adapter: postgresql` on a pool, or the adapter that the place names. Every answer is
+# compared with the request.
 #
 #   layer = Measured::ActiveRecordLayer.open({port: 6000, dbname: "bench"}, own: true, connections: 8, fibers: true)
 #   layer.find(17)
@@ -14,7 +14,7 @@ module Measured
 
     PATIENCE = 60 # seconds that a checkout may wait: a thousand queue for a pool of 8
 
-    # @param place [Hash{Symbol=>Object}] for PG.connect
+    # @param place [Hash{Symbol=>Object}] for PG.connect, or with the name of another `adapter`
     # @param own [Boolean] whether it is ours
     # @param connections [Integer]
     # @param fibers [Boolean] whether a connection belongs to a fiber; otherwise to a thread
@@ -22,8 +22,8 @@ module Measured
       ActiveSupport::IsolatedExecutionState.isolation_level = :fiber if fibers
       require "neverblock/active_record" if own
       bounds = own ? {connections:} : {pool: connections}
-      ActiveRecord::Base.establish_connection(**place.except(:dbname, :user), database: place[:dbname], username: place[:user],
-        adapter: own ? "neverblock_postgresql" : "postgresql", checkout_timeout: PATIENCE, **bounds)
+      ActiveRecord::Base.establish_connection(adapter: own ? "neverblock_postgresql" : "postgresql", **place.except(:dbname, :user),
+        database: place[:dbname], username: place[:user], checkout_timeout: PATIENCE, **bounds)
       require_relative "item"
       Item.load_schema
       self

@@ -31,7 +31,7 @@ module Measured
         figures
       end
       figures = executor ? executor.run(&measure) : measure.call
-      puts JSON.generate({**figures, libpq: PG.library_version})
+      puts JSON.generate({**figures, libpq: (PG.library_version if defined?(PG))}.compact)
     end
   end
 end

@@ -28,6 +28,8 @@ module Measured
     end
 
     # @return [Hash{Symbol=>Numeric}]
+    # @raise [StandardError] the first error of an operation
+    # @raise [RuntimeError] if nothing was done: then there is no cost of an operation
     def call
       @workers.times { @executor.start { go_on } }
       all_had_a_turn
@@ -42,7 +44,8 @@ module Measured
       figures = {operations: done, rate: done / used[:wall], starved: @workers - @begun, **used, **Clock.spread(@times)}
       @stop = true
       sleep 0.001 until @busy.zero?
-      @failure ? raise(@failure) : figures
+      raise @failure if @failure
+      done.zero? ? raise("no operation ended in #{@seconds} s: take longer, by --seconds") : figures
     end
 
     private

@@ -19,25 +19,33 @@ module Demo
 
     # @param delay [Float] seconds before each answer
     # @param program [String] the program: the slow server, or a similar one
+    # @param options [Array<String>] further ones of the program
+    # @param language [String] the command that runs it; nil: this Ruby
     # @yieldparam back_end [BackEnd]
     # @return [Object] the block's value
-    def self.open(delay:, program: SERVER)
-      back_end = new(delay, program)
+    def self.open(delay:, program: SERVER, options: [], language: nil)
+      back_end = new(delay, language ? [language, program] : [*ruby, program], options)
       yield back_end
     ensure
       back_end&.close
     end
 
+    # @return [Array<String>] the command
+    def self.ruby
+      libraries = $LOAD_PATH.grep(/#{Regexp.escape(ROOT)}/o).flat_map { |folder| ["-I", folder] }
+      [RbConfig.ruby, "--disable=gems", *libraries]
+    end
+    private_class_method :ruby
+
     # @param delay [Float] seconds before each answer
-    # @param program [String]
-    def initialize(delay, program = SERVER)
+    # @param command [Array<String>]
+    # @param options [Array<String>]
+    def initialize(delay, command, options)
       @delay = delay
       input, @lifeline = IO.pipe
       output, ready = IO.pipe
       # A process group of its own: Ctrl-C in the terminal is for the demo alone.
-      libraries = $LOAD_PATH.grep(/#{Regexp.escape(ROOT)}/o).flat_map { |folder| ["-I", folder] }
-      @pid = Process.spawn(RbConfig.ruby, "--disable=gems", *libraries, program, "--child", "--port", "0", "--delay", delay.to_s,
-        in: input, out: ready, pgroup: true)
+      @pid = Process.spawn(*command, "--child", "--port", "0", "--delay", delay.to_s, *options, in: input, out: ready, pgroup: true)
       [input, ready].each(&:close)
       raise "the demo's server did not start within #{START_LIMIT} s" unless output.wait_readable(START_LIMIT)
       @base = output.gets&.chomp or raise "the demo's server ended at once: its message is above"
@@ -51,7 +59,7 @@ module Demo
     # @return [URI::HTTP]
     def uri(target) = URI.join(@base, target)
 
-    # @return [Hash{String=>Integer}] as the server counted: "served" and "most_at_once", or those of rack_server.rb
+    # @return [Hash{String=>Integer}] as the server counted: "served" and "most_at_once", or those of another program
     def stats = JSON.parse(Net::HTTP.get(uri("/stats")))
 
     # Ends the server.

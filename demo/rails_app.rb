@@ -2,7 +2,8 @@
 
 # The Rails app of demo/rails, served by one process; it ends together with the demo.
 #
-#   app = Demo::RailsApp.new(database, "NeverBlock", delay: 1.0).until_ready
+#   app = Demo::RailsApp.new(database, "NeverBlock").until_ready
+#   app.delay = 1.0
 #   Net::HTTP.get(app.uri("/7"))       # => "you asked for /7", a second later
 #   app.close
 require "net/http"
@@ -46,14 +47,13 @@ module Demo
 
     # @param database [Database]
     # @param name [String] of the server
-    # @param delay [Float] seconds that the database sleeps for each request
-    def initialize(database, name, delay:)
+    def initialize(database, name)
       @database = database
       @name = name
+      @delay = 0.0
       server = SERVERS.fetch(name)
       @base = "http://127.0.0.1:#{NeverBlockTest::Peer.free_port}/"
-      settings = {"RAILS_ENV" => "production", "DEMO_ADAPTER" => server[:adapter], "DEMO_DELAY" => delay.to_s,
-                  **database.environment(name)}
+      settings = {"RAILS_ENV" => "production", "DEMO_ADAPTER" => server[:adapter], **database.environment(name)}
       command = RailsApp.command(settings, "-e", "load Gem.bin_path(*[#{server[:gem].dump}] * 2)", "--", *server[:arguments],
         "-b", @base.sub("http:", "tcp:").chomp("/"), RACKUP)
       # Puma 8.0 sometimes never ends on TERM so soon after its first requests; there is nothing to be kept.
@@ -62,6 +62,9 @@ module Demo
 
     # @return [String] of the server
     attr_reader :name
+
+    # @return [Float] seconds that the database sleeps for each request
+    attr_accessor :delay
 
     # @return [RailsApp] that answers
     # @raise [RuntimeError] if it does not, with its output
@@ -72,7 +75,7 @@ module Demo
 
     # @param target [String] path
     # @return [URI::HTTP]
-    def uri(target) = URI.join(@base, target)
+    def uri(target) = URI.join(@base, "#{target}?wait=#{@delay}")
 
     # @return [Integer, nil] Ruby threads that have run the action so far; nil: it does not answer
     def threads

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The demo from its first line to its last: six scenes, a table, and a verdict
+# The demo from its first line to its last: eight scenes, a table, and a verdict
 # on what was claimed.
 #
 #   Demo::Tour.new(quick: false).run    # => true when every claim held
@@ -9,8 +9,10 @@ require_relative "back_end"
 require_relative "database"
 require_relative "everything"
 require_relative "open_files"
+require_relative "proxied_report"
 require_relative "queries"
 require_relative "rails_serving"
+require_relative "report"
 require_relative "requests"
 require_relative "screen"
 require_relative "serving"
@@ -19,12 +21,17 @@ module Demo
   class Tour
     FEW = 20
     MEASURED = 3 # requests made one after another; the rest is arithmetic
+    CLIENTS = 500 # of one report
+    ALONE = 30 # of these, without the cache; the rest is arithmetic
+    PROXIED = 20 # of these, without the proxy's collapsing
+    LONGER = [1, 2, 4].freeze # times as long are the waits of a scene, each time when something else may have made answers late
     GAIN = 4 # a scene at NeverBlock's speed must be this much faster; most machines show far more
 
     # @param quick [Boolean] shorter waits and fewer requests, for tests
     # @param output [IO]
     def initialize(quick: false, output: $stdout)
       @delay = quick ? 0.25 : 1.0
+      @report = quick ? 0.5 : 2.0
       @statement = quick ? 0.5 : 1.0
       @many = quick ? 200 : 1_000
       @pause = quick ? 1.0 : 0.3 # fewer sleep, so that it takes longer until a pool is rid of them
@@ -41,6 +48,8 @@ module Demo
         many = thousand(Requests.new(back_end), room, back_end)
         summary(few + many)
         serving(room)
+        report(room)
+        proxied_report(room)
         Database.open do |database|
           rails(database)
           queries(database)
@@ -108,30 +117,76 @@ module Demo
       claim_faster("#{count} requests to one server", outcome.requests.seconds, count * @delay)
     end
 
+    def report(room)
+      count = [CLIENTS, room.connections].min
+      @screen.title "4. A report that takes #{@report} s, #{Report::CONNECTIONS} at once at most: #{number(count)} clients ask for it"
+      report = Report.new(@screen, delay: @report)
+      alone = report.run("without", clients: ALONE, cache: false)
+      cached = report.run("with the cache", clients: count, cache: true)
+      reported(alone, cached, count)
+    end
+
+    # The founding program: it is put before an app that can't be changed.
+    def proxied_report(room)
+      count = [CLIENTS, room.connections].min
+      @screen.title "5. The same from an app in Perl, behind `neverblock proxy`: #{number(count)} clients"
+      missing = ProxiedReport.missing and return @screen.paragraph("Passed over: #{missing}.")
+      report = ProxiedReport.new(@screen, delay: @report)
+      alone = report.run("--collapse=off", clients: PROXIED)
+      reported(alone, report.run("--collapse=same-url", clients: count, options: %w[--ttl 20]), count)
+    end
+
+    def reported(alone, shared, count)
+      @screen.puts
+      @screen.table([["", "clients", "app asked", "right", "first", "median ", "last "], report_alone(alone, count), report_shared(shared)])
+      @screen.paragraph("* measured on #{alone.asked}, extrapolated")
+      [alone, shared].each { |outcome| claim_right(outcome) }
+      claim_asked_once(alone, shared)
+      claim_faster("a report for #{number(count)} clients", shared.last, alone.extrapolated(count))
+    end
+
+    def report_alone(outcome, count)
+      [outcome.way, number(count), "#{number(outcome.calls * count / outcome.asked)}*", "#{outcome.right} of #{outcome.asked}",
+        seconds(outcome.first), "#{seconds(outcome.extrapolated(count / 2))}*", "#{seconds(outcome.extrapolated(count))}*"]
+    end
+
+    def report_shared(outcome)
+      [outcome.way, number(outcome.asked), "#{number(outcome.calls)} ", "#{number(outcome.right)} of #{number(outcome.asked)}",
+        *[outcome.first, outcome.median, outcome.last].map { |time| seconds(time) }.then { |first, *others| [first, *others.map { |time| "#{time} " }] }]
+    end
+
+    def claim_asked_once(alone, shared)
+      @failures << "#{shared.way}: the app was asked #{shared.calls} times for one report" unless shared.calls == 1
+      @failures << "#{alone.way}: the app was asked #{alone.calls} times by #{alone.asked} clients" unless alone.calls == alone.asked
+    end
+
     def rails(database)
-      @screen.title "4. A Rails action with `select pg_sleep(#{@statement})`, asked #{RailsServing::REQUESTS} times at once"
+      @screen.title "6. A Rails action with `select pg_sleep(#{@statement})`, asked #{RailsServing::REQUESTS} times at once"
       return unless postgresql?
-      ours, theirs = RailsServing.new(@screen, database, delay: @statement).run.values_at("NeverBlock", "Puma")
+      serving = RailsServing.new(@screen, database)
+      alone = nil
+      ours, theirs = longer_where_late(->(outcome, _) { faster?(outcome.requests.seconds, alone) }) do |times|
+        alone = RailsServing::REQUESTS * @statement * times
+        serving.run(@statement * times).values_at("NeverBlock", "Puma")
+      end
       [ours, theirs].each { |outcome| claim_right(outcome.requests) }
       claim_one_thread(ours.threads)
-      claim_faster("#{RailsServing::REQUESTS} requests to a Rails app", ours.requests.seconds, RailsServing::REQUESTS * @statement)
+      claim_faster("#{RailsServing::REQUESTS} requests to a Rails app", ours.requests.seconds, alone)
       return if ours.connections > theirs.connections
       @failures << "Rails opened #{ours.connections} connections under NeverBlock, no more than the #{theirs.connections} of Rails' pool"
     rescue RuntimeError => error # with all that PostgreSQL or the app said
       @screen.puts error.message
       @failures << "the Rails app or its PostgreSQL did not run: its message is above"
+    ensure
+      serving&.close
     end
 
     # Both adapters send the sleeping queries as fast as their connections allow; the claim is that fast queries don't
     # wait for them.
     def queries(database)
-      @screen.title "5. #{number(@many)} Active Record queries at once, each tenth a `select pg_sleep(#{@pause})`"
+      @screen.title "7. #{number(@many)} Active Record queries at once, each tenth a `select pg_sleep(#{@pause})`"
       return unless postgresql?
-      ours, theirs = ask_queries(database)
-      unless ours.fast_after < theirs.fast_after
-        @screen.paragraph("Asked again: on a machine that is busy with something else, the fast ones may be late for that alone.")
-        ours, theirs = ask_queries(database)
-      end
+      ours, theirs = longer_where_late(->(shared, pool) { shared.fast_after < pool.fast_after }) { |times| ask_queries(database, @pause * times) }
       return if ours.fast_after < theirs.fast_after
       @failures << "the fast queries took #{seconds(ours.fast_after)} on shared connections, #{seconds(theirs.fast_after)} on a pool of as many"
     rescue RuntimeError => error
@@ -139,9 +194,24 @@ module Demo
       @failures << "the Active Record program or its PostgreSQL did not run: its message is above"
     end
 
+    # A busy machine adds the same time to long waits as to short ones. What waits one after the other takes longer in
+    # the same proportion, and is late each time.
+    # @param good [#call] whether the outcomes are as claimed
+    # @yieldparam times [Integer] as long are the waits
+    # @return [Array] the block's outcomes, the first good ones or the last
+    def longer_where_late(good)
+      outcomes = nil
+      LONGER.each do |times|
+        @screen.paragraph("Asked again, with waits #{times} times as long: something else may have kept this machine busy.") if outcomes
+        outcomes = yield times
+        break if good.call(*outcomes)
+      end
+      outcomes
+    end
+
     # @return [Array<Queries::Outcome>] of our adapter, and of Rails' own
-    def ask_queries(database)
-      outcomes = Queries.new(@screen, database, count: @many, pause: @pause).run
+    def ask_queries(database, pause)
+      outcomes = Queries.new(@screen, database, count: @many, pause:).run
       outcomes.each_value { |outcome| claim_right(outcome) }
       ours, theirs = outcomes.values_at("shared", "pool")
       claim_one_thread(ours.threads)
@@ -162,7 +232,7 @@ module Demo
     end
 
     def everything(back_end)
-      @screen.title "6. Everything at once, on one thread"
+      @screen.title "8. Everything at once, on one thread"
       outcome = Everything.new(back_end, @screen).run
       @screen.paragraph("All of it in #{seconds(outcome.total)}; one after another the waits add up to " \
         "#{seconds(outcome.sum)}. Beside them a task woke every 10 ms, late by #{(outcome.latest * 1000).round} ms at worst.")
@@ -182,9 +252,11 @@ module Demo
     end
 
     def claim_faster(what, ours, alone)
-      return if ours * GAIN < alone
+      return if faster?(ours, alone)
       @failures << "#{what} took #{seconds(ours)} under NeverBlock, #{seconds(alone)} one after another"
     end
+
+    def faster?(ours, alone) = ours * GAIN < alone
 
     def verdict
       @screen.puts

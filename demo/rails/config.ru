@@ -2,8 +2,8 @@
 
 # The demo's Rails app, in one file: an action that waits in the database. The adapter is set in config/database.yml.
 #
-#   GET /anything    after the delay: "you asked for /anything"
-#   GET /threads     how many Ruby threads have run that action so far
+#   GET /anything?wait=0.5    after half a second: "you asked for /anything"
+#   GET /threads              how many Ruby threads have run that action so far
 require "rails"
 require "active_record/railtie"
 require "action_controller/railtie"
@@ -22,12 +22,12 @@ class DemoApp < Rails::Application
 end
 
 class WaitsController < ActionController::Base
-  SLEEP = "select pg_sleep(#{Float(ENV.fetch("DEMO_DELAY", 1))})".freeze
   THREADS = {}
 
   def show
     THREADS[Thread.current] = true
-    ActiveRecord::Base.with_connection { |connection| connection.select_value(SLEEP) }
+    sleeping = "select pg_sleep(#{Float(params.fetch(:wait))})"
+    ActiveRecord::Base.with_connection { |connection| connection.select_value(sleeping) }
     render plain: "you asked for #{request.path}"
   end
 

@@ -1,11 +1,14 @@
 /*
  * The extension's entry: engine/ knows fibers, descriptors and deadlines; scheduler/ fits it to Ruby's hooks;
- * http/ is the server, postgres/ the multiplexer, runtime/ what Ruby code can't see by itself.
+ * http/ is the server and the proxy's client, postgres/ the multiplexer, sql/ the texts of statements, runtime/ what
+ * Ruby code can't see by itself.
  */
 #include "http/app/app.h"
+#include "http/client/client.h"
 #include "postgres/postgres.h"
 #include "runtime/runtime.h"
 #include "scheduler/scheduler.h"
+#include "sql/sql.h"
 
 VALUE nb_mNeverBlock;
 
@@ -35,5 +38,7 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     nb_init_timeout_after();
     nb_init_unwinding();
     nb_init_http();
+    nb_init_response_parser();
     nb_init_libpq();
+    nb_init_sql_shape();
 }

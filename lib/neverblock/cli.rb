@@ -5,6 +5,9 @@
 #     cli.rb                  the commands
 #     cli/serve.rb            serve, check-config
 #     cli/control_command.rb  stop, restart, reload, reopen, status
+#     cli/cache_command.rb    cache report
+#     cli/proxy_command.rb    proxy; cli/proxy_app.rb: what it serves
+#     cli/proxy_control.rb    proxy explain, purge; cli/proxy_commands.rb: their end in the server
 #     cli/files.rb            the configuration files that -C names
 #     cli/rackup.rb           the app to serve
 #     cli/boot.rb             stack sizes: the process executes itself once more
@@ -37,7 +40,9 @@ module NeverBlock
       "reload" => "reload a server's app",
       "reopen" => "reopen a server's logs",
       "status" => "show what a server does",
-      "check-config" => "check a configuration"
+      "check-config" => "check a configuration",
+      "cache" => "report from logs whether a cache would help",
+      "proxy" => "serve other servers' responses, with a cache"
     }.freeze
 
     # @param arguments [Array<String>]
@@ -57,6 +62,8 @@ module NeverBlock
       case first
       when "serve" then Serve.new(rest, out: @out, env: @env).call
       when "check-config" then Serve.new(rest, out: @out, env: @env).check
+      when "proxy" then ProxyCommand.of(rest, out: @out, env: @env).call
+      when "cache" then CacheCommand.new(rest, out: @out, err: @err).call
       when *ControlCommand::COMMANDS.keys then ControlCommand.new(first, rest, out: @out).call
       when "-h", "--help", "help" then tell(help)
       when "-v", "--version", "version" then tell("neverblock #{VERSION} (Ruby #{RUBY_VERSION})")
@@ -101,3 +108,5 @@ end
 
 require_relative "cli/serve"
 require_relative "cli/control_command"
+require_relative "cli/cache_command"
+require_relative "cli/proxy_command"

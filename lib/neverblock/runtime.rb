@@ -29,10 +29,12 @@
 #     processor_share.rb   measures how much this process computes
 #     forks.rb             takes connections away from forked children
 #     monotonic_clock.rb   the time for deadlines and ages
+#     value_type.rb        checks, converts and prints an option's value
+#     wake_up.rb           hands something over to a fiber that waits for it
 #     program_line.rb      finds the line of the program that a fiber is at
 #
-# cli/, server/, postgres/, active_record/ and shards/ stand on the runtime; cli.rb, server.rb, postgres.rb,
-# active_record.rb and shards.rb head them.
+# cli/, server/, cache/, postgres/, mysql/, sql/, connection_pool/, fibered_connection_pool/, active_record/ and shards/
+# stand on the runtime; the file of the same name heads each, but for sql/.
 module NeverBlock
 end
 
@@ -43,6 +45,7 @@ require_relative "version"
 require_relative "errors"
 require_relative "runtime/extension"
 require_relative "runtime/monotonic_clock"
+require_relative "runtime/wake_up"
 require_relative "runtime/options"
 require_relative "task"
 require_relative "scope"

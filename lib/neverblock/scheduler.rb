@@ -99,9 +99,10 @@ module NeverBlock
 
     # Starts a task that belongs to the loop instead of the caller's scope. The outermost scope waits for it.
     # @api private
+    # @param storage [Hash, true] the fiber's Fiber[] storage; true copies the caller's
     # @return [Task] at its first wait
-    def background(&block)
-      schedule(@outermost || own_scope, block, true)
+    def background(storage: true, &block)
+      schedule(@outermost || own_scope, block, storage)
     end
 
     # Starts such a task as a transient one: the outermost scope ends without it. See {Scope#spawn}.

@@ -10,7 +10,7 @@
 #     app_error.rb            raised where the app can't be loaded
 #
 #     configuration.rb        the settings; dsl.rb, script.rb: their file; error_collector.rb: its errors
-#     directives.rb           all directives; directive.rb, value_type.rb: what one is
+#     directives.rb           all directives (directives/proxy.rb); directive.rb, value_type.rb: what one is
 #     from_puma.rb            configurations for Puma; its parts are in from_puma/
 #     places.rb               checks folders, addresses and programs
 #     rack_handler.rb         rackup -s neverblock
@@ -25,9 +25,9 @@
 #
 #     events.rb               passes events of the C core to the logs
 #     access_log.rb, error_log.rb, log_writer.rb, log_text.rb
-#     endpoints.rb            the servers of health and control: health.rb, control.rb, loads.rb
+#     endpoints.rb            the servers of health and control: health.rb, control.rb, loads.rb, commands.rb
 #     heartbeat.rb            what they tell about a single process
-#     metrics.rb              for Prometheus; metrics/postgres.rb, runtime_stats.rb
+#     metrics.rb              for Prometheus; metrics/postgres.rb, metrics/proxy.rb, runtime_stats.rb
 
 require "stringio"
 require_relative "runtime"

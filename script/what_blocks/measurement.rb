@@ -25,10 +25,10 @@ module WhatBlocks
     LOOKS = 5
 
     # Seconds until a row counts as hanging, on a machine with other things to do.
-    LIMIT = 15
+    LIMIT = 60
 
-    # How many times as much work as on the slowest machine there may be to do.
-    SCALES = [1, 2, 4, 8].freeze
+    # The parts of a usual amount of work that are tried, until one takes long enough.
+    SCALES = [0.25, 0.5, 1, 2, 4, 8].freeze
 
     # @param expected [Hash{String=>String}] verdicts by the rows' keys: a look that finds the same is believed
     # @yield [row, verdict, detail] after each look that is believed
@@ -140,7 +140,7 @@ module WhatBlocks
       probe = Probe.new
       perform(row, Stage.new(probe, **options), probe)
       verdict = Verdict.of(row, probe.seen)
-      detail = format("%.3f s, longest gap %.3f s", probe.seen.elapsed, probe.seen.gap)
+      detail = format("%.3f s, longest gap %.3f s, longest sleep %.3f s", probe.seen.elapsed, probe.seen.gap, probe.seen.asleep)
       [verdict.to_s, verdict.final?, [detail, probe.error&.full_message(highlight: false)].compact.join("\n")]
     rescue Exception => error # standard:disable Lint/RescueException
       ["fails with #{error.class}", false, error.full_message(highlight: false)]

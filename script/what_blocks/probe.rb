@@ -1,5 +1,8 @@
 # frozen_string_literal: true
 
+require_relative "idle_clock"
+require_relative "stage"
+
 module WhatBlocks
   # Watches one call made in a fiber of a loop, from that loop's own thread:
   #
@@ -11,12 +14,14 @@ module WhatBlocks
   # Whether the fiber left the loop's thread to others is counted exactly, by the
   # fiber switches back into it, and filed under the scheduler's method it was in
   # at that time. How long the others had to stand still is the longest gap
-  # between two ticks: a time, so the only part that a noisy machine disturbs.
+  # between two ticks. A busy machine makes gaps too, and so the part of a gap in
+  # which the thread was asleep is measured as well (IdleClock).
   class Probe
-    # What was seen of one call: seconds it took, the longest gap in seconds,
-    # whether it left the thread to others at all, the scheduler's methods it did
-    # so in, the class of the exception it raised.
-    Seen = Struct.new(:elapsed, :gap, :left, :parked, :error)
+    # What was seen of one call: seconds it took, the longest gap in seconds, the
+    # longest sleep within a gap in seconds, whether it left the thread to others
+    # at all, the scheduler's methods it did so in, the class of the exception it
+    # raised.
+    Seen = Struct.new(:elapsed, :gap, :asleep, :left, :parked, :error)
 
     # Seconds between two ticks.
     TICK = 0.005
@@ -27,9 +32,10 @@ module WhatBlocks
     # Called by a hook to give others their turn, in the middle of work on the loop's thread.
     TURN = :between_steps
 
-    # The part of the call's time that a method has to park for to be named: whether
-    # a mutex happens to be taken for a moment is nothing to tell.
+    # A method is named if it parked for this part of the call's time, and for this many seconds: whether a mutex happens
+    # to be taken for a moment is nothing to tell, and on a slow machine no moment is short.
     WORTH_NAMING = 0.25
+    LONG_ENOUGH = Stage::WAIT / 4
 
     # One call of a method of the scheduler.
     Hook = Struct.new(:name, :start, :parked)
@@ -37,7 +43,7 @@ module WhatBlocks
     def initialize
       @stack = []
       @hooks = []
-      @gap = 0.0
+      @gap = @asleep = 0.0
     end
 
     # @return [Exception, nil] what ended the body
@@ -48,8 +54,12 @@ module WhatBlocks
       until @finished
         sleep TICK
         note_gap if @watching
-        @last = now
       end
+    end
+
+    # Calls the block when the call begins.
+    def on_start(&block)
+      @on_start = block
     end
 
     # Watches one call.
@@ -58,6 +68,7 @@ module WhatBlocks
       raise "a row measures one call only" if @started
       @fiber = Fiber.current
       @scheduler = Fiber.scheduler
+      @idle_clock = IdleClock.new
       trace = TracePoint.new(:c_call, :call, :c_return, :return, :fiber_switch) { |event| record(event) }
       trace.enable(target_thread: Thread.current) { timed(&call) }
     end
@@ -71,12 +82,14 @@ module WhatBlocks
     # @return [Seen]
     def seen
       raise @error || "the row has no measure { }" unless @started
-      Seen.new(elapsed: @elapsed, gap: @gap, left: !!@left, parked:, error: @error&.class&.name)
+      Seen.new(elapsed: @elapsed, gap: @gap, asleep: @asleep, left: !!@left, parked:, error: @error&.class&.name)
     end
 
     private
 
     def timed
+      @on_start&.call
+      @idle = @idle_clock.now
       @last = @started = now
       @watching = true
       yield
@@ -86,8 +99,12 @@ module WhatBlocks
       @elapsed = now - @started
     end
 
+    # Reading the idle clock lets other threads run, and so no moment may lie between two gaps.
     def note_gap
-      @gap = [@gap, now - @last].max
+      idle, time = @idle_clock.now, now
+      @gap = [@gap, time - @last].max
+      @asleep = [@asleep, idle - @idle].max
+      @idle, @last = idle, time
     end
 
     # A method of the scheduler called by the fiber under watch is a hook; those
@@ -116,7 +133,7 @@ module WhatBlocks
     # @return [Array<String>] where it parked for long, or if nowhere, all
     def parked
       times = @hooks.each_with_object(Hash.new(0.0)) { |(name, seconds), sum| sum[name] += seconds }
-      long = times.select { |_name, seconds| seconds >= WORTH_NAMING * @elapsed }
+      long = times.select { |_name, seconds| seconds >= [WORTH_NAMING * @elapsed, LONG_ENOUGH].max }
       (long.empty? ? times : long).keys.sort
     end
 

@@ -12,31 +12,42 @@ module WhatBlocks
   #
   #   reader = fed("a\n")
   #   measure("a\n") { reader.gets }
+  #
+  # The WAIT seconds begin with the measured call, however long a slow machine
+  # has taken to prepare it. Threads learn of the beginning by `pause`, processes
+  # by the end of the pipe that `gate` names.
   class Stage
     # Seconds that everything outside takes to answer.
     WAIT = 0.2
+
+    # The gate's descriptor in other processes.
+    GATE = 9
 
     # A call that came back with something else than it should.
     class WrongResult < StandardError; end
 
     # @param probe [Probe]
     # @param offload [Boolean] whether the call is made by NeverBlock.offload
-    # @param scale [Integer] how much more there is to do than on a slow machine
+    # @param scale [Numeric] the part of a usual amount of work that there is to do
     def initialize(probe, offload: false, scale: 1)
       @probe = probe
       @offload = offload
       @scale = scale
+      @begun = Queue.new
+      @gate, @opener = IO.pipe
+      inherited(@gate)
     end
 
-    # @param amount [Integer] of work that takes a slow machine some tenths of a second
-    # @return [Integer] the amount that takes this one as long
-    def size(amount) = amount * @scale
+    # @param amount [Integer] of work that takes a usual machine about a second
+    # @return [Integer] the amount that there is to do
+    def size(amount) = (amount * @scale).ceil
 
     # Makes the call that the row is about.
     # @param expected [#===] what it has to return
     # @param given [Array] made beforehand and handed to the block
     # @return [Object] what it returned
     def measure(expected, *given)
+      @probe.on_start { begin_waits }
       result = @probe.watch { @offload ? NeverBlock.offload { yield(*given) } : yield(*given) }
       return result if expected === result
       raise WrongResult, "#{result.inspect[0, 200]} instead of #{expected.inspect[0, 200]}"
@@ -50,11 +61,39 @@ module WhatBlocks
       error
     end
 
-    # Runs the block in a thread, WAIT seconds from now.
+    # Waits until the measured call has begun, and some seconds more.
+    # @return [Integer] a true value
+    def pause(seconds = WAIT)
+      @begun.pop
+      sleep seconds
+    end
+
+    # Runs the block in a thread, WAIT seconds after the measured call has begun.
     def later
       Thread.new do
-        sleep WAIT
+        pause
         yield
+      end
+    end
+
+    # The gate's options for spawn and IO.popen.
+    def gate = {GATE => @gate}
+
+    # @return [String] a command for a shell that has the gate: goes on WAIT seconds after the measured call has begun
+    def shell_pause = "read line <&#{GATE}; sleep #{WAIT}"
+
+    # @param descriptor [Integer] the gate's, here in the same process
+    # @return [String] the same in Ruby
+    def ruby_pause(descriptor = @gate.fileno) = "IO.for_fd(#{descriptor}, autoclose: false).read; sleep #{WAIT}"
+
+    # @return [Integer] the number of a process that ends WAIT seconds after the measured call has begun
+    def lasting(**options) = spawn(shell_pause, **gate, **options)
+
+    # @return [Ractor] ends likewise, with the value 1
+    def lasting_ractor
+      Ractor.new(@gate.fileno, WAIT) do |descriptor, seconds|
+        IO.for_fd(descriptor, autoclose: false).read
+        sleep(seconds) && 1
       end
     end
 
@@ -73,7 +112,7 @@ module WhatBlocks
     def clogged_pipe
       reader, writer = IO.pipe
       clog(writer)
-      spawn("sleep #{WAIT}; exec cat", in: reader, out: File::NULL)
+      spawn("#{shell_pause}; exec cat", in: reader, out: File::NULL, **gate)
       writer
     end
 
@@ -89,7 +128,7 @@ module WhatBlocks
       Thread.new do
         lock.public_send(enter)
         taken << true
-        sleep seconds
+        pause seconds
         lock.public_send(leave)
       end
       taken.pop
@@ -182,10 +221,16 @@ module WhatBlocks
     # A Ruby process that runs the code, and has when this returns got as far as
     # to print a line.
     def ruby(code)
-      IO.popen([RbConfig.ruby, "--disable-gems", "-e", "$stdout.sync = true; #{code}"]).tap(&:gets)
+      IO.popen([RbConfig.ruby, "--disable-gems", "-e", "$stdout.sync = true; #{code}"], **gate).tap(&:gets)
     end
 
     private
+
+    # Closing parks no fiber here: the time of the call has begun.
+    def begin_waits
+      @begun.close
+      Fiber.blocking { @opener.close }
+    end
 
     def certificate
       key = OpenSSL::PKey::EC.generate("prime256v1")

@@ -13,11 +13,12 @@ module WhatBlocks
     # The scheduler's methods behind which another thread does the work.
     OFFLOADING = %w[blocking_operation_wait address_resolve getaddrinfo getnameinfo flock fsync fdatasync].freeze
 
-    # Seconds that a call which waits or computes takes at least.
-    SHORTEST = Stage::WAIT / 2
+    # Seconds that a call takes at least, by the kind of its row. What computes has to take longer than a thread may keep
+    # Ruby's lock from the others, which is 0.1 s.
+    SHORTEST = {waits: Stage::WAIT / 2, computes: Stage::WAIT * 1.5, quick: 0}.freeze
 
-    # Seconds that the loop may be blocked while another process takes Stage::WAIT,
-    # and the part of the time that it may while another thread computes.
+    # Seconds that the loop may be asleep while another process takes Stage::WAIT, and the part of the time that it may
+    # stand still while another thread computes.
     PATIENCE = Stage::WAIT * 0.75
     SHARE = 0.5
 
@@ -28,20 +29,21 @@ module WhatBlocks
     # @param seen [Probe::Seen]
     def self.of(row, seen)
       if seen.error then new((seen.error == Stage::WrongResult.name) ? "returns the wrong thing" : "raises #{seen.error}")
-      elsif row.kind != :quick && seen.elapsed < SHORTEST then new(TOO_SHORT)
+      elsif seen.elapsed < SHORTEST.fetch(row.kind) then new(TOO_SHORT)
       elsif !seen.left then new((row.kind == :quick) ? "inline" : "BLOCKS")
-      elsif seen.gap > patience(row, seen) then new("BLOCKS", conclusive: false)
+      elsif blocked?(row, seen) then new("BLOCKS", conclusive: false)
       else new(going_on(seen.parked))
       end
     end
 
-    def self.patience(row, seen) = (row.kind == :computes) ? [PATIENCE, seen.elapsed * SHARE].max : PATIENCE
+    # What computes on the loop's thread keeps that thread awake.
+    def self.blocked?(row, seen) = (row.kind == :computes) ? seen.gap > [PATIENCE, seen.elapsed * SHARE].max : seen.asleep > PATIENCE
 
     def self.going_on(parked)
       return "parks" if parked.empty?
       "#{(parked - OFFLOADING).empty? ? "offloaded" : "parks"}: #{parked.join(", ")}"
     end
-    private_class_method :patience, :going_on
+    private_class_method :blocked?, :going_on
 
     # @param words [String]
     # @param conclusive [Boolean] false where a busy machine may be to blame

@@ -9,7 +9,9 @@ class ServerTimeoutsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
-  SHORT = 0.1
+  SHORT = 0.1 # seconds of a limit that is to be reached, and of a pause
+  LONG = 1 # seconds of a limit that pauses of SHORT keep below, on a busy machine too; PAUSES of them exceed it
+  PAUSES = 12
 
   # ---- head ----
 
@@ -52,7 +54,7 @@ class ServerTimeoutsTest < Minitest::Test
 
   slow "it waits for a timeout"
   def test_a_head_behind_a_slow_request_has_its_own_time
-    serve(head_timeout: SHORT) { |env| sleep(2 * SHORT) && HELLO.call(env) }
+    serve(head_timeout: LONG) { |env| sleep(LONG + SHORT) && HELLO.call(env) }
     wire = connect << get << "GET / HTTP/1.1\r\n"
     assert_equal 200, wire.answer.status
     wire << "Host: a\r\n\r\n"
@@ -71,9 +73,9 @@ class ServerTimeoutsTest < Minitest::Test
 
   slow "it waits for a timeout"
   def test_a_connection_that_asks_in_time_stays
-    serve(idle_timeout: 4 * SHORT)
+    serve(idle_timeout: LONG)
     wire = connect
-    10.times { assert_equal 200, (wire << get).answer.status && sleep(SHORT) && 200 }
+    PAUSES.times { assert_equal 200, (wire << get).answer.status && sleep(SHORT) && 200 }
     assert_equal 1, server.stats[:accepted]
   end
 
@@ -116,10 +118,10 @@ class ServerTimeoutsTest < Minitest::Test
 
   slow "it waits for a timeout"
   def test_a_body_that_pauses_and_goes_on
-    serve(body_timeout: 5 * SHORT) { |env| [200, {}, [env["rack.input"].read]] }
-    wire = connect << request("POST", "/", "Content-Length: 10")
-    10.times { |n| (wire << n.to_s) && sleep(SHORT) }
-    assert_equal "0123456789", wire.answer.body
+    serve(body_timeout: LONG) { |env| [200, {}, [env["rack.input"].read]] }
+    wire = connect << request("POST", "/", "Content-Length: #{PAUSES}")
+    PAUSES.times { (wire << "x") && sleep(SHORT) }
+    assert_equal "x" * PAUSES, wire.answer.body
   end
 
   def test_a_body_that_comes_too_slowly
@@ -171,11 +173,11 @@ class ServerTimeoutsTest < Minitest::Test
 
   slow "it waits for a timeout"
   def test_a_client_that_takes_its_time_but_takes
-    size = 8_000_000
-    serve(write_timeout: 3 * SHORT) { |_env| [200, {"content-length" => size.to_s}, ["x" * size]] }
+    size = 1_000_000 * PAUSES
+    serve(write_timeout: LONG) { |_env| [200, {"content-length" => size.to_s}, ["x" * size]] }
     wire = connect(receive: 65_536) << get
     wire.read_head
-    8.times { wire.read(size / 8) && sleep(SHORT) }
+    PAUSES.times { wire.read(size / PAUSES) && sleep(SHORT) }
     assert_equal 0, server.stats[:timeouts]
   end
 

@@ -8,6 +8,7 @@ require "json"
 require "pty"
 require "tempfile"
 require_relative "../../demo/back_end"
+require_relative "../../demo/proxied_report"
 require_relative "../../demo/rails_app"
 
 # bin/demo for its users, in its quick form: on a terminal, into a pipe, with few descriptors, interrupted, and with a
@@ -40,6 +41,12 @@ class DemoTest < Minitest::Test
     assert_match(/^  NeverBlock +200 +200 of 200 +1 /, output)
     assert_match(/^  answered +200 of 200$/, output)
     assert_match(/^  processes, threads +1, 1$/, output)
+    assert_match(/^  without +200 +200\* +30 of 30 /, output)
+    assert_match(/^  with the cache +200 +1 +200 of 200 /, output)
+    unless Demo::ProxiedReport.missing
+      assert_match(/^  --collapse=off +200 +200\* +20 of 20 /, output)
+      assert_match(/^  --collapse=same-url +200 +1 +200 of 200 /, output)
+    end
     if (missing = Demo::RailsApp.missing)
       assert_includes output, "Passed over: #{missing}"
     else
@@ -60,6 +67,25 @@ class DemoTest < Minitest::Test
     assert_match(/Rails opened 5 connections under NeverBlock, no more than the 5 of Rails'\s+pool/, outcome.stdout)
   end
 
+  # A quarter of the time that they would take one after the other: 5 s, and with each repetition twice as long.
+  def test_rails_requests_that_are_late_each_time_are_a_failure
+    {[2.5, 2.5, 5.0] => [1, 2], [2.5, 2.0] => [0, 1], [2.5, 2.5, 4.5] => [0, 2]}.each do |seconds, (status, repeated)|
+      outcome = scene(:rails, <<~RUBY)
+        def (Demo::RailsApp).missing = nil
+        times = #{seconds}
+        waits = [0.5, 1.0, 2.0]
+        Demo::RailsServing.define_method(:run) do |delay|
+          delay == waits.shift or abort "a wait of \#{delay} s"
+          requests = Demo::Requests::Result.new(way: "Rails", asked: 10, right: 10, seconds: times.shift)
+          {"NeverBlock" => 10, "Puma" => 5}.transform_values { |connections| Demo::RailsServing::Outcome.new(requests, 1, connections) }
+        end
+      RUBY
+      assert_equal status, outcome.status.exitstatus, outcome.stdout + outcome.stderr
+      assert_equal repeated, outcome.stdout.scan(/^  Asked again, /).size, outcome.stdout
+      assert_equal status, outcome.stdout.scan(/^  - 10 requests to a Rails app took 5\.00 s under NeverBlock, 20\.00 s one after/).size, outcome.stdout
+    end
+  end
+
   def test_a_rails_app_that_does_not_start_is_a_failure_with_what_it_said
     missing = Demo::RailsApp.missing and skip missing
     outcome = scene(:rails, 'Demo::RailsApp::SERVERS["Puma"][:adapter] = "oracle_of_delphi"')
@@ -75,9 +101,9 @@ class DemoTest < Minitest::Test
     assert_match(/^  Passed over: .+ not installed/, outcome.stdout)
   end
 
-  # A disturbed run is repeated; the result doesn't depend on the machine's pace.
+  # A disturbed run is repeated, with longer waits; the result doesn't depend on the machine's pace.
   def test_fast_queries_that_wait_for_slow_ones_are_a_failure
-    {[2.5, 2.5] => 1, [2.5, 0.5] => 0}.each do |seconds, status|
+    {[2.5, 2.5, 2.5] => [1, 2], [2.5, 0.5] => [0, 1]}.each do |seconds, (status, repeated)|
       outcome = scene(:queries, <<~RUBY)
         def (Demo::RailsApp).missing = nil
         times = #{seconds}
@@ -86,7 +112,7 @@ class DemoTest < Minitest::Test
         end
       RUBY
       assert_equal status, outcome.status.exitstatus, outcome.stderr
-      assert_equal 1, outcome.stdout.scan(/^  Asked again: /).size, outcome.stdout
+      assert_equal repeated, outcome.stdout.scan(/^  Asked again, /).size, outcome.stdout
       assert_equal status, outcome.stdout.scan(/the fast queries took 2\.50 s on shared connections,\s+1\.50 s on a pool of as\s+many/).size, outcome.stdout
     end
   end
@@ -191,6 +217,47 @@ class DemoTest < Minitest::Test
     File.delete(lying.path) if lying
   end
 
+  def test_a_report_that_is_computed_twice_behind_the_cache_is_a_failure
+    outcome = report(<<~RUBY)
+      Demo::Report.define_method(:run) do |way, clients:, cache:|
+        Demo::Report::Outcome.new(way, clients, clients, cache ? 2 : clients, [0.5] * clients)
+      end
+    RUBY
+    assert_equal 1, outcome.status.exitstatus, outcome.stderr
+    assert_match(/^  - with the cache: the app was asked 2 times for one report$/, outcome.stdout)
+  end
+
+  # The clients expect another report than the servers make.
+  def test_a_wrong_report_is_a_failure
+    outcome = report(<<~RUBY)
+      text = Demo::Report.method(:text)
+      Demo::Report.define_singleton_method(:text) { |number| text.call(number) + "and more" }
+    RUBY
+    assert_equal 1, outcome.status.exitstatus, outcome.stderr
+    assert_match(/^  - without: 0 of 30 answers were right; first trouble: a client had 200 with\s+\d+ wrong bytes$/, outcome.stdout)
+    assert_match(/^  - with the cache: 0 of 40 answers were right/, outcome.stdout)
+  end
+
+  def test_a_proxy_that_asks_the_app_twice_is_a_failure
+    outcome = report(<<~RUBY, scene: :proxied_report)
+      def (Demo::ProxiedReport).missing = nil
+      Demo::ProxiedReport.define_method(:run) do |way, clients:, options: []|
+        Demo::Report::Outcome.new(way, clients, clients, options.empty? ? clients : 2, [0.5] * clients)
+      end
+    RUBY
+    assert_equal 1, outcome.status.exitstatus, outcome.stderr
+    assert_match(/^  - --collapse=same-url: the app was asked 2 times for one report$/, outcome.stdout)
+  end
+
+  def test_without_the_language_of_the_other_app_its_scene_is_passed_over
+    outcome = report(<<~RUBY, scene: :proxied_report)
+      Demo::ProxiedReport.send(:remove_const, :LANGUAGE)
+      Demo::ProxiedReport::LANGUAGE = "no_such_language"
+    RUBY
+    assert outcome.status.success?, outcome.stdout
+    assert_match(/^  Passed over: no_such_language is not installed\.$/, outcome.stdout)
+  end
+
   def test_unknown_options_are_refused
     output, errors, status = demo("--slow")
     assert_empty output
@@ -247,6 +314,17 @@ class DemoTest < Minitest::Test
       #{change}
       tour = Demo::Tour.new(quick: true)
       Demo::Database.open { |database| tour.send(#{name.inspect}, database) }
+      exit tour.send(:verdict)
+    RUBY
+  end
+
+  # The scene of the cache alone, or of the proxy, for 40 clients.
+  def report(change, scene: :report)
+    run_ruby(<<~RUBY, limit: LIMIT)
+      require #{File.join(NeverBlockTest::ROOT, "demo", "tour.rb").dump}
+      #{change}
+      tour = Demo::Tour.new(quick: true)
+      tour.send(#{scene.inspect}, Demo::OpenFiles::Room.new(40))
       exit tour.send(:verdict)
     RUBY
   end

@@ -38,7 +38,7 @@ class DeployNginxTest < Minitest::Test
       File.write("#{folder}/nginx.conf", main(folder))
       [NeverBlockTest::Peer.find("nginx"), "-e", "stderr", "-p", folder, "-c", "nginx.conf"]
     end
-    peer.until_ready { listens?(port) }
+    peer.until_ready { NeverBlockTest::Peer.listens?(port) }
     yield port, tls
   ensure
     peer&.stop
@@ -112,7 +112,7 @@ class DeployHaproxyTest < Minitest::Test
       File.write("#{folder}/haproxy.cfg", block("haproxy.md", "haproxy", {"bind :80" => "bind 127.0.0.1:#{port}", **others}, number))
       [NeverBlockTest::Peer.find("haproxy"), "-db", "-f", "#{folder}/haproxy.cfg"]
     end
-    peer.until_ready { listens?(port) }
+    peer.until_ready { NeverBlockTest::Peer.listens?(port) }
     yield port, (tls if number.zero?)
   ensure
     peer&.stop
@@ -164,7 +164,7 @@ class DeployThrusterTest < Minitest::Test
     config = block("thruster.md", "ruby", {"workers :auto" => "workers 2", "127.0.0.1:3000" => "127.0.0.1:#{target}", "tmp/neverblock.sock" => "control.sock"})
     environment, command = line(target)
     serve(config + more, command:, environment: {**environment, "HTTP_PORT" => port.to_s}) do |served|
-      served.until_true("Thruster") { listens?(port) }
+      served.until_true("Thruster") { NeverBlockTest::Peer.listens?(port) }
       yield NeverBlockTest::BehindProxy::Front.new(port, nil, [served])
     end
   end

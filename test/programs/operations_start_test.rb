@@ -43,8 +43,10 @@ class OperationsStartTest < Minitest::Test
         notifications.bind(Addrinfo.unix("#{folder}/notify"))
         told = -> { Timeout.timeout(20) { notifications.recv(1_000) } }
         serve(workers, environment: {"NOTIFY_SOCKET" => "#{folder}/notify", "WATCHDOG_USEC" => "2000000"}) do |served|
-          texts = Array.new(2) { told.call }
-          assert_equal ["READY=1\nMAINPID=#{served.pid}", "WATCHDOG=1"], texts.sort
+          expected = ["READY=1\nMAINPID=#{served.pid}", "WATCHDOG=1"]
+          texts = []
+          texts |= [told.call] until texts.size == 2 # the watchdog may be told several times before a slow start ends
+          assert_equal expected, texts.sort
           served.signal(:TERM)
           served.wait
           text = told.call until text == "STOPPING=1"

@@ -19,6 +19,8 @@ class SignaturesTest < Minitest::Test
     NeverBlock::Cancelled NeverBlock::Failure NeverBlock::Shards NeverBlock::Shards::Results NeverBlock::Shards::Incomplete
     NeverBlock::ConnectionPool NeverBlock::ConnectionPool::Error
     NeverBlock::ConnectionPool::TimeoutError NeverBlock::ConnectionPool::CircuitOpenError NeverBlock::ConnectionPool::Wrapper
+    NeverBlock::Pages::Page NeverBlock::Pages::KeysetPage NeverBlock::Pages::Routes NeverBlock::Pages::NotFound
+    NeverBlock::Pages::ClassMethods NeverBlock::Pages::Helpers NeverBlock::ActionCaching NeverBlock::ActionCaching::PersonalError
   ].freeze
 
   # C methods that only the library's own files use; Ruby methods of that kind have "@api private".

@@ -12,7 +12,8 @@ class ArchitecturePageTest < Minitest::Test
   # Files that begin with a map of a folder, which names each file in it; for C, each .c.
   MAPS = {"lib/neverblock/cli.rb" => "lib/neverblock/cli/*.rb", "lib/neverblock/server.rb" => "lib/neverblock/server/*.rb",
           "lib/neverblock/server/cluster/supervisor.rb" => "lib/neverblock/server/cluster/*.rb",
-          "lib/neverblock/postgres.rb" => "lib/neverblock/postgres/*.rb",
+          "lib/neverblock/postgres.rb" => "lib/neverblock/postgres/*.rb", "lib/neverblock/mysql.rb" => "lib/neverblock/mysql/*.rb",
+          "lib/neverblock/runtime.rb" => "lib/neverblock/runtime/*.rb",
           "ext/neverblock/engine/engine.h" => "ext/neverblock/engine/**/*.c",
           "ext/neverblock/scheduler/scheduler.h" => "ext/neverblock/scheduler/*.c",
           "ext/neverblock/http/app/app.h" => "ext/neverblock/http/app/*.c",

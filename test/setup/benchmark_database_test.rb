@@ -14,15 +14,18 @@ class BenchmarkDatabaseTest < Minitest::Test
   class Layer
     attr_reader :asked
 
-    def initialize(fail_at: nil)
+    # @param crowd [Range<Integer>] numbers of operations that wait until the last of them has begun
+    def initialize(fail_at: nil, crowd: 0..0)
       @asked = Hash.new(0)
       @fail_at = fail_at
+      @crowd = crowd
     end
 
     %i[select_1 find transaction slow].each do |name|
       define_method(name) do |*|
-        @asked[name] += 1
+        number = @asked[name] += 1
         sleep((name == :slow) ? 0.01 : 0.001)
+        sleep 0.001 while @crowd.cover?(number) && @asked[name] < @crowd.end
         raise "17 was answered where 18 had been asked for" if @asked[name] == @fail_at
       end
     end
@@ -88,6 +91,15 @@ class BenchmarkDatabaseTest < Minitest::Test
     assert_match(/17 was answered/, error.message)
   end
 
+  # Otherwise the cost of an operation would be infinite.
+  slow "an operation is longer than the measurement"
+  def test_a_measurement_in_which_nothing_was_done_fails
+    error = assert_raises(RuntimeError) do
+      measured("neverblock") { |executor| Measured::SustainedLoad.new(->(_number) { sleep 0.5 }, executor, fibers: 2, seconds: 0.01, warm: 0.01).call }
+    end
+    assert_equal "no operation ended in 0.01 s: take longer, by --seconds", error.message
+  end
+
   # Each request is timed from the moment it was due, so that a delayed one counts completely.
   slow "it sends at a rate"
   def test_company_sends_at_its_rate
@@ -118,10 +130,11 @@ class BenchmarkDatabaseTest < Minitest::Test
   end
 
   def test_a_crowd_waits_together
-    layer = Layer.new
+    before = 5 * Measured::Burst::WARM
+    layer = Layer.new(crowd: before + 1..before + 2_000)
     figures = measured("neverblock") { |executor| Measured::Burst.new(Measured::Work.new(layer, "find"), executor, fibers: 2_000).call }
     assert_equal 2_000, figures[:operations]
-    assert_equal 2_000 + 5 * Measured::Burst::WARM, layer.asked[:find]
+    assert_equal before + 2_000, layer.asked[:find]
     assert_operator figures[:bytes], :>, 500
   end
 

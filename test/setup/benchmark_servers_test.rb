@@ -107,6 +107,10 @@ class BenchmarkServersTest < Minitest::Test
   Answering = Data.define(:contestant, :missing) do
     def folder = __dir__
 
+    def core = Bench::Servers::Core::SERVER
+
+    def counts_objects? = false
+
     def environment = {"RUBYOPT" => nil}
 
     def command(port) = [RbConfig.ruby, "--disable-gems", "-rsocket", "-e", <<~RUBY, port.to_s]

@@ -9,6 +9,11 @@ class ConformanceApplicationsTest < Minitest::Test
 
   Applications = Conformance::Applications
 
+  # A run writes the page anew with the introduction that it has: one that was changed by hand only would be lost.
+  def test_the_page_begins_with_the_introduction_of_the_report
+    assert File.read(Conformance::Report::PATH).start_with?(Conformance::Report::INTRODUCTION.strip)
+  end
+
   # Logs in with a cookie and a token, and reports the visitor.
   class Site
     PAGE = %(<meta name="csrf-token" content="right">)

@@ -70,6 +70,12 @@ class ConformanceTest < Minitest::Test
   end
 
   slow "it starts test runs"
+  def test_a_test_that_is_not_for_every_run
+    judge "def test_a = assert(true)\ndef test_b = assert(false)", ci: true
+    assert_equal({"test_a" => "passed"}, kinds)
+  end
+
+  slow "it starts test runs"
   def test_a_hanging_test_is_killed
     judge "def test_hangs = #{@inside} && Thread::Queue.new.then { |queue| Thread.new { sleep } && queue.pop }", limit: 2
     assert_equal({"test_hangs" => "failed"}, kinds)
@@ -139,9 +145,9 @@ class ConformanceTest < Minitest::Test
     }, **)
   end
 
-  def run_file(exclusions = [], **)
+  def run_file(exclusions = [], ci: false, **)
     tree = Conformance::SourceTree.new(@folder)
-    suite = Conformance::Suite.new(tree, {"name" => "Sample", "files" => [FILE]}, ci: false, only: [])
+    suite = Conformance::Suite.new(tree, {"name" => "Sample", "files" => [FILE], "ci" => [FILE], "not_in_ci" => ["TestSample#test_b"]}, ci:, only: [])
     @run = Conformance::FileRun.new(tree, suite, FILE, exclusions:, proofs: Conformance::Proofs.new, extensions: @folder, **).call
   end
 

@@ -14,7 +14,7 @@ class ContinuousIntegrationTest < Minitest::Test
   def setup
     @folder = Dir.mktmpdir
     write("checkout/.ci/run", File.read(File.join(ROOT, ".ci", "run")))
-    write("checkout/bin/test", %(#!/bin/sh\necho "${NEVERBLOCK_RUBY:-own}, chaos: ${NEVERBLOCK_TEST_CHAOS:-yes}"\n))
+    write("checkout/bin/test", %(#!/bin/sh\necho "$*: ${NEVERBLOCK_RUBY:-own}, chaos: ${NEVERBLOCK_TEST_CHAOS:-yes}${NEVERBLOCK_TEST_ENGINES:+, engines: $NEVERBLOCK_TEST_ENGINES}"\n))
     write("prefix/bin/ruby", "#!/bin/sh\necho 9.9.9\n")
   end
 
@@ -25,13 +25,13 @@ class ContinuousIntegrationTest < Minitest::Test
   def test_one_ruby_where_there_is_no_second
     output, status = ci
     assert_predicate status, :success?, output
-    assert_equal ["first: own, chaos: yes"], closing(output)
+    assert_equal ["first: --all: own, chaos: yes"], closing(output)
   end
 
   def test_a_second_ruby_from_a_prefix
     output, status = ci("NEVERBLOCK_CI_SECOND" => "#{@folder}/prefix")
     assert_predicate status, :success?, output
-    assert_equal ["first: own, chaos: yes", "second: #{@folder}/prefix/bin/ruby, chaos: no"], closing(output)
+    assert_equal ["first: --all: own, chaos: yes", "second: --all: #{@folder}/prefix/bin/ruby, chaos: no"], closing(output)
   end
 
   def test_a_second_ruby_from_an_installer_which_is_looked_for_beside_the_checkout
@@ -40,8 +40,22 @@ class ContinuousIntegrationTest < Minitest::Test
     {ci("NEVERBLOCK_CI_SECOND" => "#{@folder}/elsewhere/install") => "to", ci => "beside to"}.each do |(output, status), said|
       assert_predicate status, :success?, output
       assert_includes output.lines.map(&:chomp), "#{said} #{@folder}/home/.local/ruby-3.4"
-      assert_equal "second: #{@folder}/home/.local/ruby-3.4/bin/ruby, chaos: no", closing(output).last
+      assert_equal "second: --all: #{@folder}/home/.local/ruby-3.4/bin/ruby, chaos: no", closing(output).last
     end
+  end
+
+  def test_after_a_slow_first_ruby_the_second_one_is_tested_on_one_engine
+    output, status = ci("NEVERBLOCK_CI_SECOND" => "#{@folder}/prefix", "NEVERBLOCK_CI_PATIENCE" => "-1")
+    assert_predicate status, :success?, output
+    assert_match(/^The first Ruby took \d+ s: the others run on one engine only/, output)
+    assert_equal ["first: --all: own, chaos: yes", "second: --all: #{@folder}/prefix/bin/ruby, chaos: no, engines: one"], closing(output)
+  end
+
+  def test_after_a_first_ruby_beyond_the_limit_the_second_one_runs_the_fast_tests
+    output, status = ci("NEVERBLOCK_CI_SECOND" => "#{@folder}/prefix", "NEVERBLOCK_CI_LIMIT" => "-1")
+    assert_predicate status, :success?, output
+    assert_match(/^The first Ruby took \d+ s: the others run the fast tests only/, output)
+    assert_equal ["first: --all: own, chaos: yes", "second: : #{@folder}/prefix/bin/ruby, chaos: no"], closing(output)
   end
 
   def test_a_second_ruby_that_is_none
@@ -53,7 +67,7 @@ class ContinuousIntegrationTest < Minitest::Test
 
   def test_further_rubies
     output, = ci("NEVERBLOCK_CI_RUBIES" => "#{@folder}/prefix/bin/ruby")
-    assert_equal "9.9.9: #{@folder}/prefix/bin/ruby, chaos: no", closing(output).last
+    assert_equal "9.9.9: --all: #{@folder}/prefix/bin/ruby, chaos: no", closing(output).last
   end
 
   def test_the_workflow_runs_the_tests_on_each_ruby
@@ -82,10 +96,10 @@ class ContinuousIntegrationTest < Minitest::Test
   end
 
   def ci(variables = {})
-    unset = %w[NEVERBLOCK_RUBY NEVERBLOCK_CI_SECOND NEVERBLOCK_CI_RUBIES NEVERBLOCK_TEST_CHAOS NEVERBLOCK_TEST_STYLE].to_h { |name| [name, nil] }
+    unset = %w[NEVERBLOCK_RUBY NEVERBLOCK_CI_SECOND NEVERBLOCK_CI_RUBIES NEVERBLOCK_CI_PATIENCE NEVERBLOCK_CI_LIMIT NEVERBLOCK_TEST_CHAOS NEVERBLOCK_TEST_STYLE NEVERBLOCK_TEST_ENGINES].to_h { |name| [name, nil] }
     Open3.capture2e({**unset, "HOME" => "#{@folder}/home", **variables}, "#{@folder}/checkout/.ci/run")
   end
 
   # The lines after all runs: each names its Ruby, and the last line of its tests.
-  def closing(output) = output.lines.map(&:chomp).grep(/\A\S+: .*chaos: /)
+  def closing(output) = output.lines.map(&:chomp).grep(/\A[\w.]+: .*chaos: /)
 end

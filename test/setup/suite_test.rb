@@ -44,8 +44,9 @@ class SuiteTest < Minitest::Test
   end
 
   def test_a_run_that_dies_is_a_failure
-    outcome = suite({"one" => "def test_a = exit!(0)", "two" => "def test_a = Process.kill(:KILL, Process.pid)"})
+    outcome = suite({"one" => "def test_a = exit!(0)", "two" => "def test_a = puts('the last words') || $stdout.flush && Process.kill(:KILL, Process.pid)"})
     assert_equal 1, outcome.status.exitstatus
+    assert_match(/^failed: two: ended badly \(.*SIGKILL.*\): .*the last words$/, outcome.stdout)
     assert_match(/\A0 passed, [12] failed, 0 skipped\Z/, outcome.stdout.lines.last)
   end
 

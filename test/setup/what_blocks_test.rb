@@ -34,7 +34,7 @@ class WhatBlocksTest < Minitest::Test
   slow "it starts programs"
   def test_a_call_that_keeps_the_lock_of_ruby
     words = measured(:computes) do
-      measure(String) { "a".crypt("$6$rounds=1000000$salt") }
+      measure(String) { "a".crypt("$6$rounds=#{size(4_000_000)}$salt") }
     end
     assert_equal "BLOCKS, offload does not help", words
   end
@@ -45,6 +45,19 @@ class WhatBlocksTest < Minitest::Test
 
   def test_a_wait_inside_another_fiber
     assert_equal "parks", measured(:waits) { measure(1) { Fiber.new { sleep(WAIT) && 1 }.resume } }
+  end
+
+  slow "it starts programs"
+  def test_a_wait_begins_with_the_call_however_slow_its_preparation
+    assert_equal "parks: io_read", measured(:waits) { measure("abc", fed("abc").tap { sleep WAIT * 2 }) { |reader| reader.read } }
+    assert_equal "parks: process_wait", measured(:waits) { measure(Integer, lasting.tap { sleep WAIT * 2 }) { |child| Process.wait(child) } }
+  end
+
+  # A busy machine is like a call that computes: the thread is awake.
+  slow "it starts programs"
+  def test_a_loop_that_is_awake_is_not_blocked
+    busy = ->(seconds) { Process.clock_gettime(Process::CLOCK_MONOTONIC).then { |start| nil until Process.clock_gettime(Process::CLOCK_MONOTONIC) > start + seconds } }
+    assert_equal "parks: io_read", measured(:waits) { measure("abc", fed("abc")) { |reader| reader.read.tap { busy.call(WAIT * 0.9) } } }
   end
 
   slow "it starts programs"

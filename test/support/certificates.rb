@@ -13,11 +13,12 @@ module NeverBlockTest
     class << self
       # @param folder [String]
       # @param owner [String, nil] the user that gets the key, if this process is root's
+      # @param names [String] whose the server's certificate is
       # @return [void]
-      def write(folder, owner: nil)
+      def write(folder, owner: nil, names: "DNS:localhost")
         authority_key, key = Array.new(2) { OpenSSL::PKey::EC.generate("prime256v1") }
         authority = certificate("tests #{rand(1 << 60)}", authority_key, nil, authority_key, "basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign")
-        server = certificate("localhost", key, authority, authority_key, "subjectAltName=DNS:localhost")
+        server = certificate("localhost", key, authority, authority_key, "subjectAltName=#{names}")
         File.write("#{folder}/ca.crt", authority.to_pem)
         File.write("#{folder}/server.crt", server.to_pem)
         File.write("#{folder}/server.key", key.to_pem, perm: 0o600)

@@ -19,6 +19,8 @@ module NeverBlockTest
 
       def values = []
 
+      def ntuples = cmd_status.to_s[/\d+\z/].to_i
+
       def error_field(field) = (state if field == PG::PG_DIAG_SQLSTATE)
 
       def check
@@ -116,6 +118,12 @@ module NeverBlockTest
       @sent << sql
       @group << :run
       send_pipeline_sync if plain?
+    end
+
+    # One statement, out of pipeline mode.
+    def send_query(sql)
+      raise ArgumentError, "#{sql.inspect} has several statements" if sql.include?(";")
+      send_query_params(sql)
     end
 
     def send_query_prepared(name, *) = send_query_params("execute #{name}")

@@ -76,6 +76,14 @@ module NeverBlockTest
       end
     end
 
+    # @param pid [Integer]
+    # @return [Boolean] whether the process has ended; a zombie is still listed
+    def ended?(pid)
+      File.read("/proc/#{pid}/stat").include?(") Z")
+    rescue Errno::ENOENT, Errno::ESRCH # it ended before it was opened, or read
+      true
+    end
+
     # The minimum of several measurements: allocations of other threads would only add to it.
     # @param times [Integer] calls of the block per measurement
     # @return [Float] objects that each call makes

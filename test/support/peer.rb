@@ -52,6 +52,15 @@ module NeverBlockTest
       end
     end
 
+    # @param port [Integer]
+    # @return [Boolean] whether a server listens there
+    def self.listens?(port)
+      TCPSocket.new("127.0.0.1", port).close
+      true
+    rescue Errno::ECONNREFUSED
+      false
+    end
+
     # @param path [String] of a unix socket; its file exists before the server listens
     # @return [Boolean]
     def self.accepts?(path)

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "socket"
 require_relative "peer"
 
 module NeverBlockTest
@@ -24,6 +25,19 @@ module NeverBlockTest
 
     # @return [String] of its socket
     def path = File.join(@peer.folder, "socket")
+
+    # @param name [Symbol] of a signal: :KILL, :STOP, :CONT
+    # @return [void]
+    def signal(name) = Process.kill(name, pid)
+
+    # @return [Integer] of its process
+    def pid
+      @pid ||= UNIXSocket.open(path) do |socket|
+        socket.write("INFO server\r\n")
+        size = socket.gets[1..].to_i
+        socket.read(size)[/^process_id:(\d+)/, 1].to_i
+      end
+    end
 
     # @return [void]
     def stop = @peer.stop

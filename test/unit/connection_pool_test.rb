@@ -2,27 +2,14 @@
 
 require "test_helper"
 require "neverblock"
-require "support/runs"
+require "support/counted_clients"
 require "weakref"
 
+# A pool's connections in use: to which fiber they belong, and how they come back. The folder connection_pool has the
+# rest.
 class ConnectionPoolTest < Minitest::Test
   include NeverBlockTest::Helpers
-  include NeverBlockTest::Runs
-
-  # A client without a server.
-  class Client
-    attr_reader :closes
-
-    def initialize = @closes = 0
-
-    def close = @closes += 1
-
-    def closed? = @closes > 0
-  end
-
-  def setup
-    @clients = []
-  end
+  include NeverBlockTest::CountedClients
 
   def test_with_lends_a_connection_and_returns_the_blocks_value
     pool = pool(size: 2)
@@ -69,40 +56,6 @@ class ConnectionPoolTest < Minitest::Test
     end
   end
 
-  def test_waiters_are_served_in_order
-    pool, log = pool(size: 1), []
-    in_run do |scope|
-      pool.with do
-        5.times { |number| parked(scope.spawn { pool.with { log << number } }) }
-        assert_equal 5, pool.stats[:waiting]
-      end
-      # Free at once, it is not for a newcomer.
-      assert_equal [0, 5], [pool.available, pool.with { log.size }]
-    end
-    assert_equal [0, 1, 2, 3, 4], log
-    assert_equal 6, pool.stats[:waits]
-  end
-
-  def test_a_timeout_names_the_holders_and_their_ages
-    pool = pool(size: 2, timeout: 0.01, name: "sessions")
-    line = error = nil
-    in_run do |scope|
-      line = __LINE__ + 1
-      parked(scope.spawn(name: "import") { pool.with { sleep } })
-      parked(scope.spawn { pool.with { sleep } })
-      error = raised { pool.with { flunk } }
-      scope.cancel
-    end
-    assert_kind_of NeverBlock::ConnectionPool::TimeoutError, error
-    assert_kind_of Timeout::Error, error
-    assert_kind_of NeverBlock::Error, error
-    assert_match(/\Ano connection of the pool sessions became free within 0\.01 s: 2 of 2 are held \(/, error.message)
-    assert_match(/import for \d+\.\d s, now at #{Regexp.escape(__FILE__)}:#{line}/, error.message)
-    assert_match(/a task for \d+\.\d s/, error.message)
-    assert_match(/Raise size:, hold them for less long, or bound what runs at a time\z/, error.message)
-    assert_equal 1, pool.stats[:timeouts]
-  end
-
   def test_holders_are_described
     pool = pool(size: 2)
     thread = Thread.new { pool.with { sleep } }.tap { |one| one.name = "poller" }
@@ -114,78 +67,6 @@ class ConnectionPoolTest < Minitest::Test
     end
   ensure
     thread&.kill&.join
-  end
-
-  def test_waiters_are_bounded
-    pool = pool(size: 1, max_waiting: 1)
-    in_run do |scope|
-      pool.with do
-        waiter = parked(scope.spawn { pool.with { :late } })
-        error = raised { scope.spawn { pool.with { flunk } }.value }
-        assert_kind_of NeverBlock::OverloadError, error
-        assert_match(/\A1 wait for a connection of the pool .* already \(max_waiting:\): 1 of 1 are held/, error.message)
-        assert_equal [1, 1], pool.stats.values_at(:refused, :waiting)
-        pool.discard_current_connection
-        scope.spawn { assert_equal :late, waiter.value }
-      end
-    end
-  end
-
-  def test_a_wait_may_have_its_own_timeout
-    pool = pool(size: 1, timeout: nil)
-    in_run do |scope|
-      holder = parked(scope.spawn { pool.with { sleep } })
-      assert_match(/within 0 s/, raised { pool.with(timeout: 0) { flunk } }.message)
-      assert_match(/within 0.001 s/, raised { pool.checkout(timeout: 0.001) }.message)
-      assert_nil pool.try_checkout
-      holder.cancel
-    end
-    assert_kind_of Client, pool.try_checkout
-    pool.checkin
-  end
-
-  def test_a_cancelled_waiter_leaves_the_queue
-    pool = pool(size: 1)
-    in_run do |scope|
-      pool.with do
-        first = parked(scope.spawn { pool.with { flunk } })
-        second = parked(scope.spawn { pool.with { :second } })
-        first.cancel
-        first.join
-        assert_equal 1, pool.stats[:waiting]
-        scope.spawn { assert_equal :second, second.value }
-      end
-    end
-    assert_equal [1, 0], [pool.idle, pool.stats[:interrupted]]
-  end
-
-  def test_a_waiter_that_is_cancelled_as_it_gets_its_connection_passes_it_on
-    pool = pool(size: 1)
-    in_run do |scope|
-      pool.checkout
-      first = parked(scope.spawn { pool.with { NB.pass } })
-      second = parked(scope.spawn { pool.with { :second } })
-      pool.checkin # the first has its place now, and has not run since
-      first.cancel
-      assert_equal :second, second.value
-    end
-    assert_equal [1, 0], [pool.available, pool.stats[:waiting]]
-  end
-
-  def test_a_thread_that_is_interrupted_as_it_gets_its_connection_passes_it_on
-    pool = pool(size: 1, timeout: nil)
-    pool.checkout
-    first, second = Array.new(2) do |number|
-      thread = Thread.new { pool.with { number } }
-      wait_until { pool.stats[:waiting] == number + 1 && thread.stop? }
-      thread
-    end
-    first.report_on_exception = false
-    pool.checkin
-    first.raise("given up")
-    raised { first.join }
-    assert second.join(LIMIT), "the second waits for ever"
-    assert_equal [1, 1], [second.value, pool.available]
   end
 
   def test_threads_and_several_loops_share_it
@@ -204,33 +85,6 @@ class ConnectionPoolTest < Minitest::Test
     assert_equal 3, @clients.size
   end
 
-  def test_a_connection_that_can_not_be_opened_leaves_its_place_to_the_next
-    tries = 0
-    pool = NeverBlock::ConnectionPool.new(size: 1) { ((tries += 1) < 3) ? raise(Errno::ECONNREFUSED) : :open }
-    in_run do |scope|
-      tasks = Array.new(3) { scope.spawn { raised { pool.with { |connection| throw :never unless connection == :open } } } }
-      assert_equal [Errno::ECONNREFUSED, Errno::ECONNREFUSED, NilClass], tasks.map { |task| task.value.class }
-    end
-    assert_equal [1, 1], [pool.available, pool.idle]
-  end
-
-  def test_one_that_opens_does_not_keep_others_from_idle_connections
-    gate = Thread::Queue.new
-    pool = NeverBlock::ConnectionPool.new(size: 2) { gate.pop }
-    in_run do |scope|
-      gate << :first
-      pool.with { |first| assert_equal :first, first }
-      opening = nil
-      pool.with do
-        opening = parked(scope.spawn { pool.with { |other| other } })
-        assert_equal 2, pool.stats[:held]
-      end
-      assert_equal :first, pool.with { |connection| connection }
-      gate << :second
-      assert_equal :second, opening.value
-    end
-  end
-
   def test_a_fiber_that_ends_without_a_check_in_loses_its_connection
     pool = pool(size: 1, timeout: nil)
     in_run do
@@ -241,16 +95,6 @@ class ConnectionPoolTest < Minitest::Test
     end
     Thread.new { pool.checkout }.join
     assert_kind_of Client, pool.with { |client| client }
-  end
-
-  def test_a_waiter_gets_it_at_its_timeout_if_the_fiber_ends_later
-    pool = pool(size: 1, timeout: 0.02)
-    in_run do |scope|
-      scope.spawn { pool.checkout && NB.pass }
-      NB.pass
-      assert_equal 0, pool.with { |client| client.closes }
-    end
-    assert_equal [1, 0], @clients.map(&:closes)
   end
 
   def test_check_in_and_its_errors
@@ -382,7 +226,7 @@ class ConnectionPoolTest < Minitest::Test
       assert_equal expected, figures
       assert_equal "#<NeverBlock::ConnectionPool cache: 1 of 2 held, 0 idle, 0 wait>", pool.inspect
     end
-    assert_match(/\Aconnection_pool_test\.rb:\d+/, pool(size: 1).name)
+    assert_match(/\Aconnection_pool_test\.rb:\d+/, NeverBlock::ConnectionPool.new(size: 1) { Client.new }.name)
   end
 
   def test_options_are_checked
@@ -412,8 +256,4 @@ class ConnectionPoolTest < Minitest::Test
     pools = Array.new(10) { |number| WeakRef.new(NeverBlock::ConnectionPool.new(name: "dropped #{number}") { Client.new }) }
     wait_until("a collection") { GC.start || !pools.all?(&:weakref_alive?) }
   end
-
-  private
-
-  def pool(**options) = NeverBlock::ConnectionPool.new(**options) { Client.new.tap { |client| @clients << client } }
 end

@@ -108,7 +108,7 @@ class PatchesTest < Minitest::Test
   private
 
   def patches
-    NeverBlock::Patches.constants.map { |name| NeverBlock::Patches.const_get(name) }.grep(Module)
+    (NeverBlock::Patches.constants - [:Rails]).map { |name| NeverBlock::Patches.const_get(name) }.grep(Module)
   end
 
   def file_of(patch)

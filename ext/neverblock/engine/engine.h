@@ -125,6 +125,7 @@ struct nb_wait {
     nb_outcome_t outcome;
     bool blockable;      /* unblock(blocker, fiber) may wake it, if the blocker is its subject: see nb_unblock */
     bool bare;           /* a Kernel#sleep without an end, which Ruby never takes for a deadlock */
+    bool handed_over;    /* its fiber was given something, and runs before those that are due */
     /* Called before an exception ends the wait. NULL: there is nothing to undo. True: the wait's effect has been
      * undone. False: the wait goes on until its own end, and the exception is raised at the next wait. */
     bool (*withdraw)(nb_engine_t *, nb_wait_t *);
@@ -142,6 +143,7 @@ bool nb_turn_is_long(nb_engine_t *);                  /* fibers have run for lon
 bool nb_interrupt(nb_engine_t *, nb_wait_t *, VALUE exception);
 void nb_checkpoint(nb_engine_t *);                    /* raises what is pending in the running task, if anything is */
 bool nb_unblock(nb_engine_t *, VALUE blocker, VALUE fiber);
+bool nb_unblock_next(nb_engine_t *, VALUE blocker, VALUE fiber);
 bool nb_woken_without_loop(nb_engine_t *, VALUE fiber); /* an unblock has come for that fiber, which can't park */
 
 /* ---- tasks (fibers.c): what the engine must know of one; the class is the scheduler's ---- */
@@ -282,7 +284,7 @@ struct nb_engine {
     uint64_t heard_since;        /* what the kernel last told came after this */
 
     /* counters */
-    atomic_ulong switches;       /* the sampler's pulse: stands still while one fiber holds the loop */
+    atomic_ulong switches;       /* counts switches: stands still while one fiber runs */
     unsigned long polls, waits, arms;
     unsigned turn;
     size_t parked_count, task_count, interest_count, watch_count, job_count, operation_count;
@@ -312,6 +314,7 @@ struct nb_engine {
     uint64_t wait_nanoseconds;   /* of the kernel wait under way */
     uint64_t masks_seen;         /* when a pending interrupt was last held off by the masks around the loop */
     unsigned share;              /* counts the turns that both queues wanted */
+    unsigned handovers;          /* switches in a row to fibers that others had run next */
     uint32_t generation;         /* of descriptor registrations */
     bool closing;                /* its fibers may be gone: what still ends wakes none of them */
     bool quiet;                  /* the last look at the kernel, without waiting, found nothing */

@@ -198,6 +198,7 @@ static bool is_start(nb_link_t *queue) { return NB_ENTRY(queue->next, nb_wait_t,
  * - A fiber that started another by hand goes on as soon as that one parks.
  * - Fibers that the kernel or a timer woke go before those that other fibers woke, so they never wait behind many
  *   yielding fibers. Every NB_SHARE-th turn is the others', so a flood of input does not starve them.
+ * - A fiber that another gave something runs next (nb_unblock_next), up to NB_SHARE such fibers in a row.
  * - A start counts as several switches. Otherwise a burst of new tasks would open all its connections before the
  *   first response is looked at, and every task that has begun costs memory and time in each garbage collection. */
 nb_wait_t *nb_next(nb_engine_t *engine) {
@@ -211,7 +212,9 @@ nb_wait_t *nb_next(nb_engine_t *engine) {
     unsigned cost = is_start(queue) ? NB_START_COST : 1;
     engine->budget -= cost < engine->budget ? cost : engine->budget;
     if (engine->budget % LOOK_EVERY == 0 && nb_turn_is_long(engine)) engine->budget = 0; /* this is the last */
-    return shift(queue);
+    nb_wait_t *wait = shift(queue);
+    engine->handovers = wait->handed_over ? engine->handovers + 1 : 0;
+    return wait;
 }
 
 bool nb_switch_to(nb_engine_t *engine, nb_wait_t *wait) {

@@ -9,7 +9,7 @@
 #define NB_SWITCHES 64      /* fiber to fiber switches before the home fiber looks at the kernel and the timers */
 #define NB_LONGEST_TURN (5 * NB_MILLISECOND) /* … or after so long, if they compute */
 #define NB_START_COST 8     /* as how many switches the start of a task counts */
-#define NB_SHARE 16         /* every so many turns one is for fibers that neither the kernel nor a timer woke */
+#define NB_SHARE 16         /* every so many turns one is for fibers that wait behind others: see nb_next */
 
 /* ---- timers.c ---- */
 void nb_timers_fire(nb_engine_t *, uint64_t now);

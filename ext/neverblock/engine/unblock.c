@@ -41,6 +41,20 @@ bool nb_unblock(nb_engine_t *engine, VALUE blocker, VALUE fiber) {
     return false;
 }
 
+/* The same for a fiber that gets what others wait for too, such as a connection: the fiber runs next, since the
+ * connection is unused until then. Not if NB_SHARE such fibers have run in a row: two that hand over to each other for
+ * ever would keep all others from running. */
+bool nb_unblock_next(nb_engine_t *engine, VALUE blocker, VALUE fiber) {
+    nb_wait_t *wait = nb_fibermap_get(&engine->fibers, fiber);
+    if (!nb_unblock(engine, blocker, fiber)) return false;
+    if (!nb_list_empty(&wait->queue) && engine->handovers < NB_SHARE) {
+        wait->handed_over = true;
+        nb_list_remove(&wait->queue);
+        nb_list_prepend(&engine->urgent, &wait->queue);
+    }
+    return true;
+}
+
 /* An early wake-up ends the next wait of its fiber, if that is for the same blocker; else it is dropped. */
 bool nb_take_early_wakeup(nb_engine_t *engine, const nb_wait_t *wait) {
     if (!engine->early_fiber) return false;

@@ -1,5 +1,5 @@
 /*
- * The waits without a descriptor: kernel_sleep, block, unblock, yield.
+ * The waits without a descriptor: kernel_sleep, block, unblock, unblock_next, yield.
  */
 #include "scheduler.h"
 #include <math.h>
@@ -150,6 +150,13 @@ static VALUE unblock(VALUE self, VALUE blocker, VALUE fiber) {
     return Qnil;
 }
 
+/* call-seq: unblock_next(blocker, fiber) -- the same, and the fiber runs before those that are due already */
+static VALUE unblock_next(VALUE self, VALUE blocker, VALUE fiber) {
+    nb_engine_t *engine = &nb_scheduler_any(self)->engine;
+    if (engine->backend) nb_unblock_next(engine, blocker, fiber);
+    return Qnil;
+}
+
 /* call-seq: yield -- lets the other runnable fibers go first */
 static VALUE yield_m(VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
@@ -174,6 +181,7 @@ void nb_init_waits(void) {
     rb_define_method(nb_cScheduler, "nil_if_late", nil_if_late, 0);
     rb_define_method(nb_cScheduler, "block", block, -1);
     rb_define_method(nb_cScheduler, "unblock", unblock, 2);
+    rb_define_method(nb_cScheduler, "unblock_next", unblock_next, 2);
     rb_define_method(nb_cScheduler, "yield", yield_m, 0);
     rb_define_singleton_method(nb_mNeverBlock, "pass", pass, 0);
 }

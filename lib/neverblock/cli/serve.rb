@@ -191,21 +191,27 @@ module NeverBlock
           end
           flag(parser, :pid_file, "-P", "--pid-file FILE", "a file with this process's number while it runs")
           flag(parser, :environment, "-e", "--environment NAME", "RACK_ENV for the app (development)")
+          own_options(parser)
           parser.separator("")
           parser.on("-h", "--help", "this text") { @answer = "#{parser}\n#{footer}" }
           parser.on("-v", "--version", "the version") { @answer = "neverblock #{VERSION} (Ruby #{RUBY_VERSION})" }
         end
       end
 
+      # Further options of another command.
+      def own_options(_parser) = nil
+
       def flag(parser, directive, *description) = parser.on(*description) { |value| @flags << [directive, value] }
 
       def footer
         <<~TEXT.chomp
           Without an address it listens on tcp://0.0.0.0:$PORT if the environment has a
-          PORT, else on #{Server::Configuration::DEFAULT_ADDRESS}. TERM and INT end it when running requests
+          PORT, else on #{usual_address}. TERM and INT end it when running requests
           have ended, a second one cancels them, a third ends it at once.
         TEXT
       end
+
+      def usual_address = Server::Configuration::DEFAULT_ADDRESS
 
       def port(number, place)
         return number if number.match?(/\A\d{1,5}\z/) && number.to_i < 65_536

@@ -133,6 +133,17 @@ module NeverBlock
       refuse(yield, value, remedy, invalid.message)
     end
 
+    # As {#check}, of an option of an app's configuration.
+    # @param value [Object]
+    # @yieldreturn [String] the option's name
+    # @return [Object]
+    # @raise [ConfigurationError]
+    def setting(value, &)
+      check(value, &)
+    rescue ArgumentError => error
+      raise ConfigurationError, error.message
+    end
+
     # As {#check}, of a command line's text.
     # @param text [String]
     # @return [Object]

@@ -21,7 +21,8 @@ module NeverBlock
       NOT_IN_CORE = %i[bind backlog shutdown_timeout request_body request_body_path underscore_headers access_log
         access_log_to error_log environment tag stack_depth_vm stack_depth_machine workers directory boot_timeout
         before_fork after_fork before_worker_exit worker_timeout recycle_memory recycle_requests sidecar drain_delay
-        health control pid_file restart_file trusted_proxies trusted_proxies_field].freeze
+        health control pid_file restart_file trusted_proxies trusted_proxies_field upstream
+        proxy_cache proxy_collapse proxy_ttl proxy_options proxy_cache_options].freeze
       private_constant :ENVIRONMENTS, :NOT_IN_CORE
       # The address if none is configured.
       DEFAULT_ADDRESS = Address.parse("tcp://127.0.0.1:3000")

@@ -5,7 +5,7 @@ require_relative "health"
 module NeverBlock
   class Server
     # The Rack app of the control socket, a unix socket that only the server's user may use. `neverblock stop`,
-    # `restart`, `reload`, `reopen` and `status` send their commands here.
+    # `restart`, `reload`, `reopen`, `status` and `proxy explain` send their commands here.
     #
     #   POST /reload          # 200 when the new app serves, 500 if it can't be loaded,
     #                         # 409 if the next program has the result
@@ -15,12 +15,15 @@ module NeverBlock
     #   POST /stop?now=yes    # the same, and cancels running requests; also while the server is being stopped
     #   POST /stop?wait=no    # 202
     #   POST /reopen          # 200 when the logs have been opened again, 500 with those that can't be
+    #   POST /app/purge?https://example.org/   # a command of the app ({Commands}): 200, or 422 with the reason
     #   GET /stats            # as Health
     # @api private
     class Control
       # Commands that load the app again, and their signals.
       LOADS = {"/reload" => "USR1", "/restart" => "USR2"}.freeze
       ELSEWHERE = "another program takes its place: ask once more"
+      COMMAND = %r{\APOST /app/([a-z-]+)\z}
+      private_constant :COMMAND
       # Responses to /stop, by whether no request was cancelled.
       ENDS = {true => "stopped", false => "stopped; running requests were cancelled"}.freeze
 
@@ -40,6 +43,7 @@ module NeverBlock
         when "POST /reload", "POST /restart" then load_anew(LOADS.fetch(path), wishes)
         when "GET /last-load" then loaded(@subject.last_load)
         when "POST /reopen" then reopen
+        when COMMAND then ask_app($1, env["QUERY_STRING"])
         else @health.call(env)
         end
       end
@@ -57,6 +61,14 @@ module NeverBlock
       def reopen
         failures = @subject.reopen
         failures.empty? ? answer(200, "the logs have been opened again") : answer(500, failures.join("\n"))
+      end
+
+      # The argument is the query as it is: a URL stays one.
+      def ask_app(name, argument)
+        results = @subject.command(name, argument)
+        texts = results.map { |_, _, text| text }.uniq
+        texts = results.map { |worker, _, text| "#{worker}: #{text.gsub("\n", "\n  ")}" } if texts.size > 1
+        answer((results.any? && results.all? { |_, good, _| good }) ? 200 : 422, texts.join("\n"))
       end
 
       # A second TERM would cancel running requests, so it is sent only with now=yes.

@@ -297,6 +297,8 @@ module NeverBlock
           embedded server, and rackup, have the sizes that their Ruby was started with.
         TEXT
 
+      require_relative "directives/proxy"
+
       topic "Operation"
 
       directive :health, value: [ValueType.address.optional, nil], example: 'health "tcp://0.0.0.0:9090"', says: <<~TEXT

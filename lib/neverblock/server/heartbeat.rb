@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../runtime/monotonic_clock"
+require_relative "commands"
 require_relative "memory"
 require_relative "runtime_stats"
 
@@ -91,6 +92,12 @@ module NeverBlock
         @reopenings << failures
         failures.pop(timeout: LIMIT) || ["the server has not answered within #{LIMIT} s: its loop is blocked"]
       end
+
+      # @param name [String] a command of the app
+      # @param argument [String]
+      # @return [Array<Array(String, Boolean, String)>] as the supervisor's: the worker, whether it has succeeded, and
+      #   its text
+      def command(name, argument) = [["worker 0", *Commands.call(name, argument)]]
 
       # @param name [String]
       # @return [void]

@@ -93,7 +93,9 @@ module NeverBlock
       private
 
       def open_file
-        File.open(@path, File::WRONLY | File::APPEND | File::CREAT, 0o644).tap { |file| file.sync = true }
+        # Rails has an internal encoding, to which Ruby would convert what is written.
+        flags = File::WRONLY | File::APPEND | File::CREAT
+        File.open(@path, flags, 0o644, binmode: true).tap { |file| file.sync = true }
       rescue SystemCallError => error
         raise ConfigurationError,
           "the log #{@path} can't be written: #{error.message}. Make its folder, or name another " \

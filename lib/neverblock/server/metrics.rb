@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "metrics/postgres"
+require_relative "metrics/proxy"
 
 module NeverBlock
   class Server
@@ -151,12 +152,20 @@ module NeverBlock
           figures.each { |pool, figure| add_all(CONNECTION_POOL, figure, {**labels, pool:}) }
         when :postgres
           Postgres.pools?(figures) ? add_postgres(figures, labels) : add_registered(source, figures, labels)
+        when :proxy
+          Proxy.upstreams?(figures) ? add_upstreams(figures, labels) : add_registered(source, figures, labels)
         else add_registered(source, figures, labels)
         end
       end
 
       def add_postgres(pools, labels)
         pools.each { |pool, figures| Postgres.each(figures) { |*row, more| add(*row, **labels, pool:, **more) } }
+      end
+
+      def add_upstreams(upstreams, labels)
+        upstreams.each do |upstream, figures|
+          Proxy.each(figures) { |*row, more| add(*row, **labels, upstream:, **more) }
+        end
       end
 
       # Adds the numbers of a source that another part or the app has registered, each named by its path in the Hash.

@@ -30,7 +30,7 @@ WhatBlocks::Catalogue.define "Pipes and streams" do
   waits("IO#read", "pipe closed by another fiber") do
     reader, _writer = IO.pipe
     Fiber.schedule do
-      sleep wait
+      pause
       reader.close
     end
     measure(IOError) { raised { reader.read } }

@@ -9,8 +9,6 @@ require "tempfile"
 
 # Regular files, folders, and the special files whose opening waits.
 WhatBlocks::Catalogue.define "Files" do
-  wait = WhatBlocks::Stage::WAIT
-
   quick("File.open") { measure(File, file) { |path| File.open(path) } }
   quick("IO#close", "file") { measure(nil, File.open(file)) { |opened| opened.close } }
   quick("File.read") { measure("content\n", file) { |path| File.read(path) } }
@@ -62,7 +60,7 @@ WhatBlocks::Catalogue.define "Files" do
   end
   waits("File#flock", "held by another process") do
     path = file
-    ruby("File.open(#{path.dump}).tap { |f| f.flock(File::LOCK_EX); puts; sleep #{wait} }")
+    ruby("File.open(#{path.dump}).tap { |f| f.flock(File::LOCK_EX); puts; #{ruby_pause(WhatBlocks::Stage::GATE)} }")
     opened = File.open(path)
     measure(0) { opened.flock(File::LOCK_EX) }
   end
@@ -70,7 +68,7 @@ WhatBlocks::Catalogue.define "Files" do
     path = file
     holder = File.open(path).tap { |io| io.flock(File::LOCK_EX) }
     Fiber.schedule do
-      sleep wait
+      pause
       holder.flock(File::LOCK_UN)
     end
     opened = File.open(path)
@@ -79,7 +77,7 @@ WhatBlocks::Catalogue.define "Files" do
   waits("IO#fcntl", "F_SETLKW, held by another process") do
     path = file
     lock = [Fcntl::F_WRLCK, IO::SEEK_SET, 0, 0, 0].pack("ssx4qqix4")
-    ruby("File.open(#{path.dump}, 'r+').tap { |f| f.fcntl(#{Fcntl::F_SETLK}, #{lock.dump}); puts; sleep #{wait} }")
+    ruby("File.open(#{path.dump}, 'r+').tap { |f| f.fcntl(#{Fcntl::F_SETLK}, #{lock.dump}); puts; #{ruby_pause(WhatBlocks::Stage::GATE)} }")
     opened = File.open(path, "r+")
     measure(0) { opened.fcntl(7, lock) } # F_SETLKW, which Fcntl has not
   end

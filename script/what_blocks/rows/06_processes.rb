@@ -7,23 +7,23 @@ require "pty"
 # Child processes and terminals. Where a call both reads and waits for the end,
 # the child closes its output some time before it ends, so that both show.
 WhatBlocks::Catalogue.define "Processes and terminals" do
-  pause = WhatBlocks::Stage::WAIT / 2
-  slow = "sleep #{pause}; echo abc; exec >&- 2>&-; sleep #{pause}"
+  half = WhatBlocks::Stage::WAIT / 2
+  slow = "sleep #{half}; echo abc; exec >&- 2>&-; sleep #{half}"
 
-  waits("Process.wait") { measure(Integer, spawn("sleep #{pause * 2}")) { |child| Process.wait(child) } }
-  waits("Process.wait", "any child") { measure(Integer, spawn("sleep #{pause * 2}")) { |child| Process.wait } }
-  waits("Process.wait2") { measure(Array, spawn("sleep #{pause * 2}")) { |child| Process.wait2(child) } }
-  waits("Process.waitpid", "-1") { measure(Integer, spawn("sleep #{pause * 2}")) { |child| Process.waitpid(-1) } }
+  waits("Process.wait") { measure(Integer, lasting) { |child| Process.wait(child) } }
+  waits("Process.wait", "any child") { measure(Integer, lasting) { |child| Process.wait } }
+  waits("Process.wait2") { measure(Array, lasting) { |child| Process.wait2(child) } }
+  waits("Process.waitpid", "-1") { measure(Integer, lasting) { |child| Process.waitpid(-1) } }
   waits("Process.waitpid", "a process group") do
-    child = spawn("sleep #{pause * 2}", pgroup: true)
+    child = lasting(pgroup: true)
     measure(child) { Process.waitpid(-child) }
   end
   waits("Process.waitall") do
-    2.times { spawn("sleep #{pause * 2}") }
+    2.times { lasting }
     measure(2) { Process.waitall.size }
   end
   waits("Process::Status.wait") do
-    child = spawn("sleep #{pause * 2}")
+    child = lasting
     measure(Process::Status) { Process::Status.wait(child) }
   end
   quick("Process.waitpid", "WNOHANG") do
@@ -32,23 +32,23 @@ WhatBlocks::Catalogue.define "Processes and terminals" do
   end
   quick("Process.spawn") { measure(Integer) { Process.spawn("true") } }
   waits("Process.detach", "joined") do
-    child = spawn("sleep #{pause * 2}")
+    child = lasting
     measure(Process::Status) { Process.detach(child).value }
   end
   quick("Process.fork") { measure(Integer) { Process.fork { exit!(0) } } }
   waits("Process.fork", "and wait") do
-    measure(Integer) { Process.wait(Process.fork { sleep(pause * 2) || exit!(0) }) }
+    measure(Integer) { Process.wait(Process.fork { sleep(half * 2) || exit!(0) }) }
   end
-  waits("Kernel#system") { measure(true) { system("sleep #{pause * 2}") } }
+  waits("Kernel#system") { measure(true) { system("sleep #{half * 2}") } }
   waits("Kernel#`", "backticks") { measure("abc\n") { `#{slow}` } }
   waits("IO.popen", "read and closed") { measure("abc\n") { IO.popen(slow, &:read) } }
   waits("IO.popen", "written to, slow reader") do
-    child = IO.popen("sleep #{pause * 2}; cat", "w", out: File::NULL)
+    child = IO.popen("#{shell_pause}; cat", "w", out: File::NULL, **gate)
     clog(child)
     measure(9000) { child.write("x" * 9000) }
   end
   waits("IO.popen", "both ways") do
-    child = IO.popen("read line; sleep #{pause * 2}; echo $line", "r+")
+    child = IO.popen("read line; sleep #{half * 2}; echo $line", "r+")
     measure("abc\n") do
       child.puts "abc"
       child.close_write
@@ -56,7 +56,7 @@ WhatBlocks::Catalogue.define "Processes and terminals" do
     end
   end
   waits("IO#close", "popen, child still runs") do
-    child = IO.popen("exec >&-; sleep #{pause * 2}")
+    child = IO.popen("exec >&-; #{shell_pause}", **gate)
     child.read
     measure(nil) { child.close }
   end

@@ -89,7 +89,7 @@ WhatBlocks::Catalogue.define "Threads, locks and queues" do
     end
   end
   waits("Ractor#value", "Ractor#take before 4.0") do
-    ractor = Ractor.new(wait) { |seconds| sleep(seconds) && 1 }
+    ractor = lasting_ractor
     measure(1) { ractor.respond_to?(:value) ? ractor.value : ractor.take }
   end
   waits("Ractor.receive") do
@@ -98,7 +98,7 @@ WhatBlocks::Catalogue.define "Threads, locks and queues" do
     measure(1) { Ractor.receive }
   end
   waits("Ractor.select") do
-    ractor = Ractor.new(wait) { |seconds| sleep(seconds) && 1 }
+    ractor = lasting_ractor
     measure(Array) { Ractor.select(ractor) }
   end
   quick("Ractor#send") do

@@ -45,7 +45,7 @@ WhatBlocks::Catalogue.define "Time" do
   end
   waits("Kernel#require", "another thread is loading it") do
     path = File.join(folder, "required.rb")
-    File.write(path, "sleep #{wait}\n")
+    File.write(path, "#{ruby_pause}\n")
     Thread.new { require path }
     Thread.pass until Thread.list.any? { |thread| thread.backtrace&.first&.include?(path) }
     measure(false) { require path }

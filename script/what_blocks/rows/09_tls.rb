@@ -22,19 +22,19 @@ WhatBlocks::Catalogue.define "OpenSSL" do
     measure(OpenSSL::SSL::SSLSocket) { server.accept }
   end
   waits("OpenSSL::SSL::SSLSocket#gets") do
-    tls = tls_pair { |theirs| sleep(WhatBlocks::Stage::WAIT) && theirs.puts("abc") }
+    tls = tls_pair { |theirs| pause && theirs.puts("abc") }
     measure("abc\n") { tls.gets }
   end
   waits("OpenSSL::SSL::SSLSocket#read") do
-    tls = tls_pair { |theirs| sleep(WhatBlocks::Stage::WAIT) && theirs.print("abc") && theirs.close }
+    tls = tls_pair { |theirs| pause && theirs.print("abc") && theirs.close }
     measure("abc") { tls.read(3) }
   end
   waits("OpenSSL::SSL::SSLSocket#sysread") do
-    tls = tls_pair { |theirs| sleep(WhatBlocks::Stage::WAIT) && theirs.print("abc") }
+    tls = tls_pair { |theirs| pause && theirs.print("abc") }
     measure("abc") { tls.sysread(10) }
   end
   waits("OpenSSL::SSL::SSLSocket#write", "slow peer") do
-    tls = tls_pair { |theirs| sleep(WhatBlocks::Stage::WAIT) && theirs.read }
+    tls = tls_pair { |theirs| pause && theirs.read }
     measure(2_000_000) { tls.write("x" * 2_000_000) }
   end
   quick("OpenSSL::SSL::SSLSocket#close") { measure(nil, tls_pair { |theirs| theirs.read }) { |tls| tls.close } }

@@ -17,7 +17,7 @@ WhatBlocks::Catalogue.define "Ways out" do
     end
   end
   waits("NeverBlock.offload", "Ractor#value") do
-    ractor = Ractor.new(wait) { |seconds| sleep(seconds) && 1 }
+    ractor = lasting_ractor
     measure(1) { NeverBlock.offload { ractor.respond_to?(:value) ? ractor.value : ractor.take } }
   end
   computes("NeverBlock.offload", "OpenSSL::PKey::RSA.new") do

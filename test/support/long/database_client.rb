@@ -17,11 +17,26 @@ require "neverblock/postgres"
 require "neverblock/active_record"
 require "sequel"
 require_relative "../clock"
+require_relative "database_client/definitions"
+require_relative "database_client/records"
+require_relative "database_client/rest"
+require_relative "database_client/sequel_acts"
+require_relative "database_client/sessions"
+require_relative "database_client/statements"
+require_relative "database_client/transactions"
 
 module NeverBlockTest
-  # The acts, a method each. Every act uses a text of its own, so that a row of another fiber is recognized.
+  # What runs the acts and records their outcomes. The acts, a method each, are in the folder database_client. Every act
+  # uses a text of its own, so that a row of another fiber is recognized.
   class DatabaseClient
     include Clock
+    include Statements
+    include Definitions
+    include Transactions
+    include Sessions
+    include Records
+    include SequelActs
+    include Rest
 
     ACTS = {
       read: 8, read_with_parameters: 8, read_of_nobody: 4, read_state: 4, slow: 1, large: 1, error: 2, several: 1,
@@ -33,7 +48,6 @@ module NeverBlockTest
     }.flat_map { |act, weight| [act] * weight }.freeze
 
     TENANTS = 8
-    LISTENS = 10 # seconds, longer than any fault
 
     # The state that a connection keeps, read through a view, so that the text does not reveal it; and that of a new
     # connection.
@@ -54,22 +68,6 @@ module NeverBlockTest
     WRITING = %i[write write_with_parameters write_shared commit roll_back raise_in_transaction error_in_transaction savepoint count copy
       record_create record_transaction record_insert_all sequel_create sequel_transaction].freeze
     FAILING = %i[error error_in_transaction raise_in_transaction record_transaction sequel_transaction].freeze
-
-    # A row for each nonce that may be in the database.
-    class Note < ActiveRecord::Base
-      self.table_name = "soak"
-      self.primary_key = "nonce"
-    end
-
-    # Existing rows, for all fibers to read and to lock.
-    class Item < ActiveRecord::Base
-      self.table_name = "soak_items"
-    end
-
-    # Rows that a policy shows to their owner only.
-    class Secret < ActiveRecord::Base
-      self.table_name = "soak_secrets"
-    end
 
     def initialize(url, fibers, seed, session_url = nil)
       @fibers = fibers
@@ -211,402 +209,10 @@ module NeverBlockTest
 
     def insert(nonce) = "insert into soak (nonce) values ('#{nonce}') returning nonce"
 
-    # ---- single statements ----
-
-    def read(nonce) = own(nonce, one(@database.exec("select '#{nonce}'::text as n")))
-
-    def read_with_parameters(nonce) = own(nonce, one(@database.exec("select $1::text as n", [nonce])))
-
-    def read_audited(nonce) = own(nonce, one(@shared.exec("select $1::text as n", [nonce])))
-
-    # The policy shows no row without a tenant.
-    def read_of_nobody(nonce)
-      row = @database.exec("select $1::text, (select count(*) from soak_secrets)", [nonce]).values.first
-      @wrong << "outside of all settings #{row.inspect} was seen" unless row == [nonce, "0"]
-    end
-
-    def read_state(nonce)
-      row = @database.exec("#{STATE} where $1 <> ''", [nonce]).values.first
-      @wrong << "a shared connection keeps #{row.inspect}" unless row == FRESH
-    end
-
-    def slow(nonce) = own(nonce, one(@database.exec("select '#{nonce}'::text from pg_sleep(0.02)")))
-
-    def large(nonce)
-      text, size, mine = @database.exec("select $1::text, repeat('x', 200000), $2::text", [nonce, "y" * 100_000]).values.first
-      own(nonce, text)
-      @wrong << "a large answer was cut" unless size.bytesize == 200_000 && mine.bytesize == 100_000
-    end
-
-    def error(nonce)
-      @database.exec("select 1 / (random() * 0)::int")
-      @wrong << "#{nonce} was given no error"
-    end
-
-    def several(nonce) = own(nonce, one(@database.exec("select 1; select '#{nonce}'::text")))
-
-    def write(nonce)
-      own(nonce, one(@database.exec(insert(nonce))))
-      :applied
-    end
-
-    def write_with_parameters(nonce)
-      own(nonce, one(@database.exec("insert into soak (nonce) values ($1) returning nonce", [nonce])))
-      :applied
-    end
-
-    def write_shared(nonce)
-      own(nonce, one(@shared.exec("insert into soak (nonce) values ($1) returning nonce", [nonce])))
-      :applied
-    end
-
-    # ---- definitions ----
-
-    # The value is a moment or a clock's time, depending on the column's current type: the answer must never mix the
-    # two.
-    TYPED = "select what, pg_typeof(at)::text from soak_typed where at = $1 and $2 <> ''"
-    MEANINGS = [["of a moment", "timestamp with time zone"], ["of a clock", "timestamp without time zone"]].freeze
-
-    def read_typed(nonce, database = @database)
-      rows = database.exec(TYPED, ["2026-01-01 05:00:00+05:00", nonce]).values
-      @wrong << "a typed column answered #{rows.inspect}" unless rows.size == 1 && MEANINGS.include?(rows.first)
-    end
-
-    def read_typed_shared(nonce) = read_typed(nonce, @shared)
-
-    def migrate(_nonce)
-      type = %w[timestamp timestamptz].sample(random: @random)
-      @database.transaction do |connection|
-        connection.exec("lock table soak_typed in access exclusive mode")
-        next if one(connection.exec("select atttypid = '#{type}'::regtype from pg_attribute where attrelid = 'soak_typed'::regclass and attname = 'at'")) == "t"
-        connection.exec("alter table soak_typed alter column at type #{type} using at at time zone 'UTC'")
-      end
-    end
-
-    # The search path of new connections changes now and then, but never back and forth between reads.
-    def read_place(_nonce)
-      places = Array.new(8) { one(@database.exec("select place from soak_place")) }
-      changes = places.each_cons(2).count { |one, other| one != other }
-      @wrong << "a name meant #{places.inspect}" if changes > 2
-    end
-
-    # ---- locks ----
-
-    def read_locked(_nonce) = one(@database.exec("select n from soak_locked"))
-
-    # Waits for its children's reads, while other fibers wait for its lock.
-    def parent(nonce)
-      @database.transaction do |connection|
-        connection.exec("lock table soak_locked in access exclusive mode")
-        NB.concurrently(1..2, limit: 2) { |n| own("#{nonce}-#{n}", one(@database.exec("select '#{nonce}-#{n}'::text as n"))) }
-      end
-      nil
-    end
-
-    # ---- transactions ----
-
-    def commit(nonce)
-      @database.transaction do |connection|
-        own(nonce, one(connection.exec(insert(nonce))))
-        own(nonce, one(connection.exec_params("select nonce from soak where nonce = $1", [nonce])))
-      end
-      :applied
-    end
-
-    def roll_back(nonce)
-      @database.connect do |connection|
-        connection.exec("BEGIN")
-        own(nonce, one(connection.exec(insert(nonce))))
-        connection.exec("ROLLBACK")
-      end
-      nil
-    end
-
-    def raise_in_transaction(nonce)
-      @database.transaction do |connection|
-        own(nonce, one(connection.exec(insert(nonce))))
-        raise Enough
-      end
-    end
-
-    def error_in_transaction(nonce)
-      @database.transaction do |connection|
-        own(nonce, one(connection.exec(insert(nonce))))
-        connection.exec("select 1 / (random() * 0)::int")
-        @wrong << "#{nonce} was given no error"
-      end
-    end
-
-    def savepoint(nonce)
-      @database.transaction do |connection|
-        connection.exec("savepoint a")
-        connection.exec(insert(nonce))
-        connection.exec("rollback to a")
-        own(nonce, one(connection.exec(insert(nonce))))
-        connection.exec("release a")
-      end
-      :applied
-    end
-
-    # Increments a number; it must grow by one for each act that reported success.
-    def count(_nonce)
-      @database.transaction { |connection| connection.exec("update soak_counts set n = n + 1 where id = $1", [@random.rand(1..4)]) }
-      :applied
-    end
-
-    # ---- session state ----
-
-    def set(nonce)
-      @database.connect do |connection|
-        connection.exec("set soak.tenant to '#{nonce}'")
-        connection.exec("set statement_timeout to 54321")
-        own(nonce, one(connection.exec("select current_setting('soak.tenant')")))
-      end
-      nil
-    end
-
-    def keep_in_function(nonce) = own(nonce, one(@database.exec("select soak_keeps('#{nonce}')")))
-
-    def temporary_table(nonce)
-      @database.connect do |connection|
-        connection.exec("create temporary table mine as select '#{nonce}'::text as n")
-        own(nonce, one(connection.exec("select n from mine")))
-      end
-    end
-
-    # No other session can have the lock at the same time.
-    def advisory_lock(nonce)
-      key = @random.rand(1..3)
-      @database.connect do |connection|
-        next unless one(connection.exec("select pg_try_advisory_lock(4711, #{key})")) == "t"
-        holder = (@holders ||= {})
-        own(nonce, one(connection.exec("select '#{nonce}'::text")))
-        holder[key] = nonce
-        connection.exec("select pg_sleep(0.001)")
-        own(nonce, holder[key])
-      end
-    end
-
-    def cursor(nonce)
-      @database.transaction do |connection|
-        connection.exec("declare c cursor for select '#{nonce}-' || n from generate_series(1, 30) n")
-        rows = Array.new(3) { connection.exec("fetch 10 from c").column_values(0) }.flatten
-        @wrong << "a cursor of #{nonce} gave #{rows.first(3)}" unless rows == (1..30).map { |n| "#{nonce}-#{n}" }
-      end
-      nil
-    end
-
-    def cursor_with_hold(nonce)
-      @database.connect do |connection|
-        connection.exec("declare held cursor with hold for select '#{nonce}'::text")
-        own(nonce, one(connection.exec("fetch 1 from held")))
-      end
-    end
-
-    # Two at a time, since each needs a second connection.
-    def listen(nonce)
-      @listeners.push(nonce, timeout: 0.5) or return
-      begin
-        @database.connect do |connection|
-          connection.exec("listen soak_news")
-          @database.exec("select pg_notify('soak_news', '#{nonce}')")
-          news = nil
-          heard = true
-          heard = connection.wait_for_notify(LISTENS) { |_channel, _pid, payload| news = payload } until news == nonce || !heard
-          @wrong << "#{nonce} never heard its own news" unless heard
-        end
-      ensure
-        @listeners.pop(true)
-      end
-    end
-
-    def copy(nonce)
-      @database.connect do |connection|
-        connection.exec("BEGIN")
-        connection.copy_data("copy soak (nonce) from stdin") { connection.put_copy_data("#{nonce}\n") }
-        connection.exec("COMMIT")
-      end
-      :applied
-    end
-
-    # ---- tenants ----
-
-    def tenant(nonce)
-      number = @random.rand(1..TENANTS)
-      @database.with_settings("soak.tenant" => number) do |connection|
-        rows = connection.exec_params("select $1::text, string_agg(distinct tenant::text, ',') from soak_secrets", [nonce]).values.first
-        @wrong << "tenant #{number} saw #{rows.inspect}" unless rows == [nonce, number.to_s]
-      end
-      nil
-    end
-
-    def role(nonce)
-      name = "soak_role_#{@random.rand(1..2)}"
-      @database.with_settings(role: name, search_path: %w[soak_other public]) do |connection|
-        rows = connection.exec("select '#{nonce}', current_user, current_setting('search_path')").values.first
-        @wrong << "#{name} was #{rows.inspect}" unless rows == [nonce, name, "soak_other, public"]
-      end
-      nil
-    end
-
-    # ---- Active Record ----
-
-    def record_find(_nonce)
-      number = @random.rand(1..50)
-      name = Item.find(number).name
-      @wrong << "item #{number} was #{name}" unless name == "item #{number}"
-    end
-
-    def record_create(nonce)
-      Note.create!(nonce:)
-      :applied
-    end
-
-    def record_transaction(nonce)
-      Note.transaction do
-        Note.create!(nonce:)
-        Note.transaction(requires_new: true) do
-          Note.create!(nonce: "#{nonce}-inner")
-          raise ActiveRecord::Rollback
-        end
-        own(nonce, Note.where(nonce:).pick(:nonce))
-        raise Enough if @random.rand(3) == 0
-      end
-      :applied
-    end
-
-    def record_lock(_nonce)
-      number = @random.rand(1..50)
-      Item.transaction do
-        item = Item.lock.find(number)
-        @wrong << "item #{number} was #{item.name}" unless item.name == "item #{number}"
-      end
-      nil
-    end
-
-    def record_insert_all(nonce)
-      Note.insert_all!([{nonce:}])
-      :applied
-    end
-
-    def record_tenant(nonce)
-      number = @random.rand(1..TENANTS)
-      Secret.with_connection do |connection|
-        connection.with_settings("soak.tenant" => number) do
-          seen = Secret.distinct.pluck(:tenant)
-          @wrong << "tenant #{number} saw #{seen} (#{nonce})" unless seen == [number]
-        end
-      end
-      nil
-    end
-
-    # Few texts, since statistics per text are kept until there are thousands.
-    def record_session(_nonce)
-      value = "session #{@random.rand(1..TENANTS)}"
-      Item.with_connection do |connection|
-        connection.execute("SET soak.tenant TO '#{value}'")
-        own(value, connection.select_value("select current_setting('soak.tenant')"))
-      end
-    end
-
-    # ---- Sequel ----
-
-    def sequel_find(_nonce)
-      number = @random.rand(1..50)
-      name = @sequel[:soak_items].where(id: number).get(:name)
-      @wrong << "item #{number} was #{name}" unless name == "item #{number}"
-    end
-
-    def sequel_create(nonce)
-      @sequel[:soak].insert(nonce:)
-      :applied
-    end
-
-    def sequel_transaction(nonce)
-      @sequel.transaction do
-        @sequel[:soak].insert(nonce:)
-        @sequel.transaction(savepoint: true) do
-          @sequel[:soak].insert(nonce: "#{nonce}-inner")
-          raise Sequel::Rollback
-        end
-        own(nonce, @sequel[:soak].where(nonce:).get(:nonce))
-        raise Enough if @random.rand(3) == 0
-      end
-      :applied
-    end
-
-    # ---- the end of a round ----
+    # ---- the clients ----
 
     # @return [Array<NeverBlock::Postgres>] all clients of the process
     def databases = @databases ||= [@database, @shared, *NeverBlock::Postgres::Databases.instance_variable_get(:@all).values]
-
-    def settle
-      deadline = now + 20
-      until databases.all? { |database| database.stats.values_at(:held, :in_flight, :queued, :opening).all?(&:zero?) }
-        @wrong << "not at rest: #{databases.map { |database| [database.inspect, *unrest(database)] }}" and break if now > deadline
-        sleep 0.01
-      end
-    end
-
-    # @return [Array<String>] the state of each connection that is not idle
-    def unrest(database)
-      multiplexer = database.instance_variable_get(:@multiplexer)
-      multiplexer.pool.connections.reject(&:idle?).map do |real|
-        states = %i[@holder @draining @relieving @asking @stale @inquiry @reader @flushing @sent @outbox].map { |name| "#{name} #{real.instance_variable_get(name).inspect[0, 300]}" }
-        [*states, "head abandoned: #{real.head&.awaited&.abandoned?}"].join(", ")
-      end
-    end
-
-    # Checks out all connections at once: none may keep session state.
-    def inspect_connections
-      databases.each do |database|
-        found = []
-        limit = database.stats[:connections]
-        next if limit.zero?
-        count = [limit - 1, 1].max
-        retries = 0
-        all = Array.new(count) do
-          NB.spawn do
-            database.connect do |connection|
-              found << connection.exec(STATE).values.first
-              deadline = now + 5
-              sleep 0.002 until found.size >= count || now > deadline
-            end
-          rescue PG::ConnectionBad # the connection was terminated a moment ago
-            retry if (retries += 1) < 20
-          end
-        end
-        all.each(&:join)
-        kept = found.uniq - [FRESH]
-        @wrong << "connections keep #{kept}" if kept.any?
-        @wrong << "#{found.size} of #{count} connections could be looked at" if found.size < count
-      end
-    end
-
-    def report
-      leaks = @logged.grep_v(/held until check-in|all connections are replaced|the catalogue\b.* could not be read/)
-      leaks = leaks.grep_v(/TimeZone was/) if @pooled # a pooler forwards a reload, and no session can be asked for the origin of a setting
-      {told: @told, done: @done, ended: @ended, wrong: (@wrong + leaks).first(20)}
-    end
-
-    # The resources that the process holds when the round is over.
-    def held
-      reset
-      @logged.clear
-      forget
-      Process.warmup # returns memory that malloc keeps, so that it doesn't count as growth
-      Thread.new { NeverBlock::Postgres::Janitor.run_once }.join # as each minute, on a thread; this also starts Timeout's thread
-      2.times { GC.start }
-      memory = File.read("/proc/self/smaps_rollup")[/^Pss:\s+(\d+)/, 1].to_i * 1024
-      counts = ObjectSpace.count_objects
-      connections = databases.sum { |database| database.stats[:connections] }
-      {pss: memory, objects: counts[:TOTAL] - counts[:FREE], descriptors: Dir.children("/proc/self/fd").size - connections, threads: Thread.list.size}
-    end
-
-    # Clears the statistics per text: up to some thousands of texts, they take minutes to reach their size.
-    def forget
-      ObjectSpace.each_object(NeverBlock::Postgres::Classifier) { |classifier| %i[@young @old].each { |texts| classifier.instance_variable_get(texts).clear } }
-    end
 
     def close
       @sequel.disconnect

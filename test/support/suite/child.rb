@@ -61,6 +61,9 @@ module NeverBlockTest
         ended(Process.wait2(@pid).last)
       end
 
+      # Lines of output that a failure without a report quotes, at most.
+      QUOTED = 8
+
       # A child without a report, or with an error exit and no failure in its report, is a failure itself.
       # @return [Hash{Symbol=>Object}] :name, :passed, :failed, :skipped, :seconds, :processor (seconds), :failures (texts),
       #   :again (text, file and name of each failed test), :repeat, :tests (their records), :left (processes)
@@ -71,7 +74,7 @@ module NeverBlockTest
         sum = %w[passed failed skipped].to_h { |key| [key.to_sym, reports.sum { |report| report.fetch(key) }] }
         sum[:failed] += 1 if sum[:failed].zero? && (reports.empty? || !good)
         failures = reports.flat_map { |report| report.fetch("failures", []) }
-        failures << (@hung ? "did not end; the test that was on: #{current}" : "ended badly (#{ending}), see above") if failures.size < sum[:failed]
+        failures << (@hung ? "did not end; the test that was on: #{current}" : "ended badly (#{ending}): #{last_lines}") if failures.size < sum[:failed]
         lists = %w[again tests].to_h { |key| [key.to_sym, reports.flat_map { |report| report.fetch(key, []) }] }
         {name: @name, seconds: @seconds, processor:, failures:, repeat: @repeat, left:, **lists, **sum}
       end
@@ -102,6 +105,11 @@ module NeverBlockTest
       def processor = File.exist?("#{@file}.processor") ? File.read("#{@file}.processor").to_f : 0.0
 
       def ending = File.exist?("#{@file}.end") ? File.read("#{@file}.end") : @status.to_s
+
+      # Those before its own last line, which tells its times.
+      def last_lines
+        File.read(log, encoding: Encoding::UTF_8).scrub.lines(chomp: true)[..-2].reject(&:empty?).last(QUOTED).join("\n")
+      end
 
       def left = File.exist?("#{@file}.left") ? File.readlines("#{@file}.left", chomp: true) : []
 

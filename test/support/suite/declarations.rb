@@ -32,7 +32,7 @@ module NeverBlockTest
       def initialize(path)
         @path = path
         @found = {}
-        File.foreach(path) do |line|
+        File.foreach(path, encoding: Encoding::UTF_8) do |line|
           break unless line.match?(/\A(#|\s*\z|require)/)
           line.match(LINE) { |match| @found[match[1]] = match[2] }
         end

@@ -79,7 +79,7 @@ module NeverBlockTest
         return @kept[file].values_at(*kinds).sum(&:to_f) if @kept[file]
         declared = Declarations.of(file)
         return declared.seconds if all && declared.seconds
-        text = File.read(File.join(ROOT, file))
+        text = File.read(File.join(ROOT, file), encoding: Encoding::UTF_8)
         tests = text.scan(/^ *def test_/).size
         marked = declared.slow ? tests : text.scan(/^ *(?:slow|chaos) "/).size
         (tests - marked) * USUAL + (all ? marked * SLOW : 0)

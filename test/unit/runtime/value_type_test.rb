@@ -9,6 +9,12 @@ require "neverblock"
 class ValueTypeTest < Minitest::Test
   ValueType = NeverBlock::ValueType
 
+  def test_a_setting_of_an_app
+    assert_equal 3, ValueType.count.setting(3) { "size:" }
+    error = assert_raises(NeverBlock::ConfigurationError) { ValueType.count.setting(-3) { "size:" } }
+    assert_equal "size: -3 is not a whole number, 0 or more", error.message[/\A.*? more/]
+  end
+
   def test_a_value_that_fits_is_kept
     assert_equal [3, nil, 0, 65_536, "a"], [ValueType.count(least: 1).check(3), ValueType.time_limit.check(nil), ValueType.seconds(zero: true).check(0), ValueType.bytes.check("64 KiB"), ValueType.text.check("a")]
     assert_equal [3, nil, 2.5, :a, true], [ValueType.count.check_text("3"), ValueType.count.optional.check_text("nil"), ValueType.time_limit.check_text("2.5"), ValueType.one_of(:a, :b).check_text("a"), ValueType.flag.check_text("yes")]

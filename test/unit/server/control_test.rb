@@ -30,6 +30,8 @@ class ServerControlTest < Minitest::Test
     def reopen = @failures
 
     def stats = {state: "serving"}
+
+    def command(name, argument) = @result.map { |worker, good, text| [worker, good, text || "#{name} #{argument}"] }
   end
 
   ELSEWHERE = [409, "#{NeverBlock::Server::Control::ELSEWHERE}\n"].freeze
@@ -37,6 +39,17 @@ class ServerControlTest < Minitest::Test
   def setup
     @subject = Subject.new
     @control = NeverBlock::Server::Control.new(@subject)
+  end
+
+  def test_a_command_of_the_app
+    @subject.result = [["worker 0", true], ["worker 1", true]]
+    assert_equal [200, "purge https://a/?b=c&d\n"], ask("POST", "/app/purge", "https://a/?b=c&d")
+    @subject.result = [["worker 0", true, "one\ntwo"], ["worker 1", false, "no"]]
+    assert_equal [422, "worker 0: one\n  two\nworker 1: no\n"], ask("POST", "/app/purge", "x")
+    @subject.result = []
+    assert_equal 422, ask("POST", "/app/purge", "x").first
+    assert_equal 405, ask("POST", "/app/../stop", "x").first
+    assert_equal 404, ask("GET", "/app/purge", "x").first
   end
 
   def test_stop_sends_one_term_however_often_it_is_asked

@@ -192,6 +192,22 @@ class ServerLogsTest < Minitest::Test
     assert_equal "a\nb\n", out.string
   end
 
+  # Rails sets it.
+  def test_an_internal_encoding_converts_nothing
+    verbose, $VERBOSE = $VERBOSE, nil
+    internal = Encoding.default_internal
+    Encoding.default_internal = Encoding::UTF_8
+    Dir.mktmpdir do |folder|
+      writer = LogWriter.new("#{folder}/log")
+      writer << "\xff\n".b
+      writer.close
+      assert_equal "\xff\n".b, File.binread("#{folder}/log")
+    end
+  ensure
+    Encoding.default_internal = internal
+    $VERBOSE = verbose
+  end
+
   def test_in_a_loop_lines_are_gathered
     calls = []
     sink = Object.new

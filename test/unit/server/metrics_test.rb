@@ -113,8 +113,24 @@ class ServerMetricsTest < Minitest::Test
     database&.close
   end
 
+  # As NeverBlock::Proxy tells it.
+  UPSTREAM = {
+    in_flight: 2, out: true, requests: {"2xx": 90, failed: 3}, connect_failures: 1, retries: 4, tunnels: 5, taken_out: 6,
+    connections: {open: 3, idle: 1, held: 2, waiting: 7, opened: 8, reused: 82}
+  }.freeze
+
+  def test_an_upstream
+    metrics = read(worker({runtime: {proxy: {"http://a:1": UPSTREAM, "http://b:2": {**UPSTREAM, out: false}}}}))
+    labels = {upstream: "http://a:1", worker: 0, pid: 7}
+    assert_equal [90, 3, 1, 8], [metrics["neverblock_upstream_requests_total", outcome: "2xx", **labels], metrics["neverblock_upstream_requests_total", outcome: "failed", **labels],
+      metrics["neverblock_upstream_out", **labels], metrics["neverblock_upstream_connections_opened_total", **labels]]
+    assert_equal 3, read(worker({runtime: {proxy: {hits: 3}}}))["neverblock_proxy_hits"]
+    require "neverblock/proxy"
+    assert_equal UPSTREAM.keys, NeverBlock::Proxy.new("http://a:1").stats.values.first.keys
+  end
+
   def test_the_page_names_all_that_there_are
-    stats = {**NeverBlock.run { NeverBlock.stats }, postgres: {shop: POOL}, connection_pools: {sessions: CONNECTION_POOL}}
+    stats = {**NeverBlock.run { NeverBlock.stats }, postgres: {shop: POOL}, connection_pools: {sessions: CONNECTION_POOL}, proxy: {"http://a:1": UPSTREAM}}
     counted = NeverBlock::Server::Metrics::SERVER.keys.to_h { |key| [key, 1] }
     families = text(worker({**counted, refused: {bad_request: 2}, runtime: stats})).scan(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)\n/)
     page = File.read(File.expand_path("../../../docs/operations.md", __dir__)).scan(/^\| `(neverblock_\w+)` \| (\w+) \| (.*) \|$/)

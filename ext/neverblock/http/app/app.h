@@ -63,6 +63,25 @@ typedef enum {
     NB_BODY_RAW,               /* upgraded: bytes as they are, both ways */
 } nb_framing_t;
 
+/*
+ *     AWAITS_CONTINUE ──► COMING ──► ENDED
+ *             └──────────────────────►▲ collected without a wait, or given up
+ */
+typedef enum {
+    NB_INPUT_COMING,           /* more of the body is expected; the first state without Expect */
+    NB_INPUT_AWAITS_CONTINUE,  /* the client waits for 100 Continue before it sends the body */
+    NB_INPUT_ENDED,            /* all of it was received, there is none, or it can't be read */
+} nb_input_phase_t;
+
+/*
+ *     KEEP ──► SERVER_CLOSES        CLIENT_CLOSES
+ */
+typedef enum {
+    NB_PERSISTENCE_KEEP,          /* another request may follow on the connection */
+    NB_PERSISTENCE_SERVER_CLOSES, /* the response says Connection: close */
+    NB_PERSISTENCE_CLIENT_CLOSES, /* the client said that nothing follows */
+} nb_persistence_t;
+
 typedef struct nb_request {
     nb_exchange_t io;          /* first: the transport's part of it */
     nb_link_t link;            /* in server->requests: what the GC marks */
@@ -71,6 +90,8 @@ typedef struct nb_request {
     struct nb_request *next_spare;
     nb_request_phase_t phase;
     nb_response_phase_t response;
+    nb_input_phase_t input_phase;
+    nb_persistence_t persistence;
     VALUE env, input, rack_request, hints, path, headers;
     VALUE task;                /* of its handler, while it serves the request */
     uint64_t arrived, queued, started; /* ns: first byte, complete, taken by a fiber */
@@ -88,10 +109,7 @@ typedef struct nb_request {
     nb_refusal_kind_t refusal; /* the reason if the app fails on reading the body */
     const char *refusal_text;
     bool streaming_input;      /* the app reads the body itself */
-    bool input_ended;
-    bool expects_continue;     /* the client waits for 100 Continue before it sends the body */
-    bool head_only, http10, keep_alive;
-    bool client_closes;        /* the client said that nothing follows */
+    bool head_only, http10;
     bool overlong;             /* the response's body is longer than its Content-Length */
     bool hijacked, cancelled, timed_out, reported, cut;
 } nb_request_t;

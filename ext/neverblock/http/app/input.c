@@ -16,7 +16,7 @@ NORETURN(static void unreadable(nb_request_t *, const char *error, nb_refusal_t)
 static void unreadable(nb_request_t *request, const char *error, nb_refusal_t refusal) {
     request->refusal = refusal.kind;
     request->refusal_text = refusal.text;
-    request->input_ended = true;
+    request->input_phase = NB_INPUT_ENDED;
     nb_connection_close_by(request->io.connection, NB_CLOSE_AFTER_RESPONSE);
     if (request->response < NB_RESPONSE_HEAD_SENT) nb_refused(request->io.connection, &refusal);
     rb_raise(rb_path2class(error), "the request's body can't be read: %s", refusal.text);
@@ -26,7 +26,7 @@ static void unreadable(nb_request_t *request, const char *error, nb_refusal_t re
  * read. */
 VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
     nb_server_t *server = request->server;
-    while (!request->input_ended) {
+    while (request->input_phase != NB_INPUT_ENDED) {
         nb_connection_t *connection = request->io.connection;
         if (!connection) rb_raise(rb_eIOError, "the connection is gone");
         nb_receive_stop(connection);
@@ -48,7 +48,8 @@ VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
             }
             nb_connection_keep(connection, server->net.scratch, (size_t)got);
         }
-        request->expects_continue = false; /* it did not wait for it, or no longer does */
+        /* The client did not wait for 100 Continue, or no longer does. */
+        if (request->input_phase == NB_INPUT_AWAITS_CONTINUE) request->input_phase = NB_INPUT_COMING;
         size_t some = connection->in_length < max ? connection->in_length : max, consumed = 0, gathered = 0;
         if (request->framing == NB_BODY_LENGTH) {
             uint64_t left = request->declared - request->received;
@@ -56,7 +57,7 @@ VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
         } else {
             const char *reason = NULL;
             int outcome = nb_chunks_gather(&request->chunks, connection->in, some, &consumed, &gathered, &reason);
-            if (outcome == NB_CHUNKS_END) request->input_ended = true;
+            if (outcome == NB_CHUNKS_END) request->input_phase = NB_INPUT_ENDED;
             else if (outcome != NB_CHUNKS_MORE)
                 unreadable(request, "NeverBlock::ProtocolError", nb_refusal_of(outcome, reason));
         }
@@ -65,7 +66,8 @@ VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
             unreadable(request, "NeverBlock::ProtocolError", nb_refusal_too_large(server->settings.max_body_size));
         VALUE piece = gathered ? rb_str_new(connection->in, (long)gathered) : Qnil;
         nb_connection_keep(connection, connection->in + consumed, connection->in_length - consumed);
-        if (request->framing == NB_BODY_LENGTH && request->received >= request->declared) request->input_ended = true;
+        if (request->framing == NB_BODY_LENGTH && request->received >= request->declared)
+            request->input_phase = NB_INPUT_ENDED;
         if (!NIL_P(piece)) return piece;
     }
     return Qnil;
@@ -97,13 +99,14 @@ VALUE nb_request_read_raw(nb_request_t *request, size_t max) {
  * connection can go on; otherwise it ends. */
 void nb_request_drain(nb_request_t *request) {
     nb_connection_t *connection = request->io.connection;
-    if (request->input_ended || !connection) return;
-    if (request->expects_continue && connection->in_length == 0) { /* not sent, and need not be (RFC 9110 §10.1.1) */
+    if (request->input_phase == NB_INPUT_ENDED || !connection) return;
+    /* 100 Continue was not sent, and need not be (RFC 9110 §10.1.1). */
+    if (request->input_phase == NB_INPUT_AWAITS_CONTINUE && connection->in_length == 0) {
         nb_connection_close_by(connection, NB_CLOSE_AFTER_RESPONSE);
         return;
     }
     nb_receive_stop(connection);
-    for (size_t dropped = 0; dropped < LARGEST_REFUSED && !request->input_ended;) {
+    for (size_t dropped = 0; dropped < LARGEST_REFUSED && request->input_phase != NB_INPUT_ENDED;) {
         if (connection->in_length == 0) {
             ssize_t got = recv(connection->watch.fd, request->server->net.scratch, NB_SCRATCH, MSG_DONTWAIT);
             if (got <= 0) break;
@@ -116,5 +119,5 @@ void nb_request_drain(nb_request_t *request) {
         rb_set_errinfo(Qnil);
         break;
     }
-    if (!request->input_ended) nb_connection_close_by(connection, NB_CLOSE_AFTER_RESPONSE);
+    if (request->input_phase != NB_INPUT_ENDED) nb_connection_close_by(connection, NB_CLOSE_AFTER_RESPONSE);
 }

@@ -68,7 +68,8 @@ void nb_refuse_request(nb_connection_t *connection, const nb_refusal_t *refusal)
  * would be work too. */
 void nb_decline_request(nb_request_t *request, const nb_refusal_t *refusal) {
     nb_connection_t *connection = request->io.connection;
-    bool keep = request->keep_alive && !request->http10 && request->input_ended && connection->in_length == 0 &&
+    bool keep = request->persistence == NB_PERSISTENCE_KEEP && !request->http10 &&
+                request->input_phase == NB_INPUT_ENDED && connection->in_length == 0 &&
                 !connection->transport->draining;
     nb_refused(connection, refusal);
     if (!keep || !send_refusal(connection, refusal, false)) {

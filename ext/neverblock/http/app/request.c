@@ -56,10 +56,11 @@ void nb_request_over(nb_request_t *request) {
     connection->exchange = NULL;
     connection->fiber_reads = false;
     connection->served++;
-    bool keep = request->keep_alive && connection->close_mode == NB_KEEP_OPEN && !connection->transport->draining;
+    bool keep = request->persistence == NB_PERSISTENCE_KEEP && connection->close_mode == NB_KEEP_OPEN &&
+                !connection->transport->draining;
     /* No byte of the client can be unread: there is no need to linger. */
-    bool all_read = request->client_closes && connection->in_length == 0 && request->input_ended &&
-                    connection->close_mode == NB_KEEP_OPEN;
+    bool all_read = request->persistence == NB_PERSISTENCE_CLIENT_CLOSES && connection->in_length == 0 &&
+                    request->input_phase == NB_INPUT_ENDED && connection->close_mode == NB_KEEP_OPEN;
     request->io.connection = NULL;
     nb_request_free(request);
     if (connection->close_mode >= NB_CLOSE_AT_ONCE || all_read) nb_connection_leave(connection);
@@ -70,8 +71,8 @@ void nb_request_over(nb_request_t *request) {
 /* ---- bodies ---- */
 void nb_request_continue(nb_request_t *request) {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (!request->expects_continue) return;
-    request->expects_continue = false;
+    if (request->input_phase != NB_INPUT_AWAITS_CONTINUE) return;
+    request->input_phase = NB_INPUT_COMING;
     nb_send_words(request->io.connection, text, sizeof text - 1);
 }
 
@@ -181,7 +182,7 @@ void nb_request_open_input(nb_request_t *request) {
 
 static void complete(nb_connection_t *connection) {
     nb_request_t *request = nb_request_of(connection);
-    request->input_ended = true;
+    request->input_phase = NB_INPUT_ENDED;
     nb_admission_enter(request);
 }
 
@@ -239,13 +240,15 @@ static void begin(nb_connection_t *connection, char *bytes, size_t length, const
     request->arrived = connection->began;
     request->http10 = head->minor == 0;
     unsigned most = server->settings.max_requests;
-    request->keep_alive = head->keep_alive && !(most && connection->served + 1 >= most);
-    request->client_closes = !head->keep_alive;
+    bool last = most && connection->served + 1 >= most;
+    request->persistence = !head->keep_alive ? NB_PERSISTENCE_CLIENT_CLOSES
+                           : last            ? NB_PERSISTENCE_SERVER_CLOSES
+                                             : NB_PERSISTENCE_KEEP;
     request->head_only = head->method_id == NB_METHOD_HEAD;
     bool has_body = head->chunked || (head->has_length && head->length);
     request->framing = head->chunked ? NB_BODY_CHUNKED : has_body ? NB_BODY_LENGTH : NB_BODY_NONE;
     request->declared = head->length;
-    request->expects_continue = head->expect_continue && has_body;
+    request->input_phase = head->expect_continue && has_body ? NB_INPUT_AWAITS_CONTINUE : NB_INPUT_COMING;
     request->streaming_input = has_body && is_streamed(server, bytes + head->path.at, head->path.length);
     nb_env_build(request, bytes, head);
     if (head->has_length && head->length > server->settings.max_body_size) {
@@ -266,7 +269,7 @@ static void begin(nb_connection_t *connection, char *bytes, size_t length, const
         nb_connection_keep(connection, bytes, length);
         nb_admission_enter(request);
     } else if (!has_body) {
-        request->input_ended = true;
+        request->input_phase = NB_INPUT_ENDED;
         nb_connection_keep(connection, bytes, length);
         nb_admission_enter(request);
     } else {

@@ -40,6 +40,11 @@ static void add_length(nb_output_t *out, uint64_t length) {
     NB_OUTPUT_LITERAL(out, "\r\n");
 }
 
+/* A client that closes by itself stays known as such: nothing of it is unread then. */
+static void server_closes(nb_request_t *request) {
+    if (request->persistence == NB_PERSISTENCE_KEEP) request->persistence = NB_PERSISTENCE_SERVER_CLOSES;
+}
+
 static void end_head(nb_request_t *request, nb_response_fields_t *fields, kind_t kind) {
     nb_output_t *out = &request->io.out;
     nb_server_t *server = request->server;
@@ -48,11 +53,11 @@ static void end_head(nb_request_t *request, nb_response_fields_t *fields, kind_t
     request->declared_output = fields->length;
     nb_connection_t *connection = request->io.connection;
     /* 100 Continue was not sent, and need not be (RFC 9110 §10.1.1). */
-    bool unsent = request->expects_continue && !request->input_ended && connection->in_length == 0;
+    bool unsent = request->input_phase == NB_INPUT_AWAITS_CONTINUE && connection->in_length == 0;
     if (fields->close || server->net.draining || connection->close_mode != NB_KEEP_OPEN || unsent)
-        request->keep_alive = false;
+        server_closes(request);
     if (kind == BODY_HIJACK || request->status == 101) {
-        request->keep_alive = false;
+        server_closes(request);
         if (fields->has_length && !none) add_length(out, fields->length);
         if (!fields->upgrade) NB_OUTPUT_LITERAL(out, "Connection: close\r\n");
     } else {
@@ -62,9 +67,9 @@ static void end_head(nb_request_t *request, nb_response_fields_t *fields, kind_t
             request->response_framing = NB_BODY_CHUNKED;
             NB_OUTPUT_LITERAL(out, "Transfer-Encoding: chunked\r\n");
         } else if (!none && kind != BODY_NONE && !request->head_only) {
-            request->keep_alive = false; /* HTTP/1.0: the end of the connection is the end of the body */
+            server_closes(request); /* HTTP/1.0: the end of the connection is the end of the body */
         }
-        if (!request->keep_alive) NB_OUTPUT_LITERAL(out, "Connection: close\r\n");
+        if (request->persistence != NB_PERSISTENCE_KEEP) NB_OUTPUT_LITERAL(out, "Connection: close\r\n");
         else if (request->http10) NB_OUTPUT_LITERAL(out, "Connection: keep-alive\r\n");
     }
     if (fields->upgrade) NB_OUTPUT_LITERAL(out, "Connection: upgrade\r\n"); /* 426 too: RFC 9110 §7.8 */

@@ -172,6 +172,14 @@ module NeverBlock
           [*@events.reopen, *NeverBlock.concurrently(answering, &:reopen_logs).flatten].uniq
         end
 
+        # Lets all workers run a command of the app.
+        # @param name [String]
+        # @param argument [String]
+        # @return [Array<Array(String, Boolean, String)>] of each worker whether it has succeeded, and its text
+        def command(name, argument)
+          NeverBlock.concurrently(workers.select(&:ready?)) { |worker| [worker.to_s, *worker.command(name, argument)] }
+        end
+
         # Starts a task that ends with the supervisor.
         # @param name [String]
         # @return [Task]

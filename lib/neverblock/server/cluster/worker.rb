@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../commands"
 require_relative "../events"
 require_relative "../memory"
 require_relative "../runtime_stats"
@@ -89,10 +90,16 @@ module NeverBlock
             case message[:do]
             when "stop" then @service.stop(message[:timeout], keepalive_grace: message.fetch(:farewell, 0))
             when "reopen" then tell(event: "reopened", failures: @events.reopen)
+            when "command" then command(**message.slice(:id, :name, :argument))
             when "stand back" then @service.stand_back(message[:flag])
             end
           end
           @service.stop(@configuration[:shutdown_timeout]) # the channel is closed: the supervisor has ended
+        end
+
+        def command(id:, name:, argument:)
+          good, text = Commands.call(name, argument)
+          tell(event: "commanded", id:, good:, text:)
         end
 
         def pulse

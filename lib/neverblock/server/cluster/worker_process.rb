@@ -20,6 +20,9 @@ module NeverBlock
         # Seconds for reopening the logs; a worker with a running loop needs less.
         REOPENING = 5
 
+        # Seconds for a command of the app.
+        COMMAND = 10
+
         # How often, and after how many seconds each, the exit status is looked for that the template reports.
         LOOKS, LOOK = 50, 0.02
 
@@ -46,6 +49,7 @@ module NeverBlock
           @timeout = timeout
           @stats = {}
           @reopenings = Thread::Queue.new
+          @commands = {}
           @began = @heard = now
         end
 
@@ -56,6 +60,7 @@ module NeverBlock
           @stats = message[:stats] if message[:stats]
           @cut = true if message[:whole] == false
           @reopenings << message[:failures] if message[:event] == "reopened"
+          @commands[message[:id]]&.push([message[:good], message[:text]]) if message[:event] == "commanded"
         end
 
         # @return [Numeric] seconds since its last message
@@ -88,6 +93,19 @@ module NeverBlock
           @reopenings.clear
           tell({do: "reopen"})
           @reopenings.pop(timeout: REOPENING) || ["#{self} has not answered within #{REOPENING} s: its loop is blocked"]
+        end
+
+        # Lets it run a command of the app.
+        # @param name [String]
+        # @param argument [String]
+        # @return [Array(Boolean, String)] whether it has succeeded, and its text
+        def command(name, argument)
+          id = @command = @command.to_i + 1
+          @commands[id] = answer = Thread::Queue.new
+          tell({do: "command", id:, name:, argument:})
+          answer.pop(timeout: COMMAND) || [false, "it has not answered within #{COMMAND} s: its loop is blocked"]
+        ensure
+          @commands.delete(id)
         end
 
         # From now on it no longer counts as serving.

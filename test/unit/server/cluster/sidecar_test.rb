@@ -93,7 +93,7 @@ class ClusterSidecarTest < Minitest::Test
       NeverBlock.run { NeverBlock::Server::Cluster::Sidecar.new("sleep 12345", supervisor).keep }
     RUBY
     pid = outcome.stdout.to_i
-    wait_until("the end of the program") { !File.exist?("/proc/#{pid}") || File.read("/proc/#{pid}/stat").include?(") Z") }
+    wait_until("the end of the program") { ended?(pid) }
   ensure
     Process.kill(:KILL, pid) if pid&.positive? && File.exist?("/proc/#{pid}") && File.read("/proc/#{pid}/comm").start_with?("sleep")
   end

@@ -1,0 +1,87 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/runs"
+
+# A wait that another fiber or thread ends, by which something is handed over.
+class WakeUpTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Runs
+
+  def test_the_fiber_runs_before_those_that_are_due
+    in_run do |scope|
+      order = []
+      wake_up = nil
+      waiting = scope.spawn { (wake_up = NeverBlock::WakeUp.new).wait(10) && order << :handed_over }
+      parked(waiting)
+      due = scope.spawn { order << :due }
+      wake_up.call
+      [waiting, due].each(&:join)
+      assert_equal %i[handed_over due], order
+    end
+  end
+
+  def test_a_call_before_the_wait_counts_once
+    in_run do
+      wake_up = NeverBlock::WakeUp.new
+      2.times { wake_up.call }
+      assert_equal [true, false], [wake_up.wait(10), wake_up.wait(0.01)]
+    end
+  end
+
+  def test_by_a_thread
+    in_run do
+      wake_up = NeverBlock::WakeUp.new
+      thread = Thread.new { wake_up.call }
+      assert wake_up.wait(10)
+      thread.join
+    end
+  end
+
+  def test_of_a_thread_without_a_loop
+    wake_up = NeverBlock::WakeUp.new
+    refute wake_up.wait(0.01)
+    thread = Thread.new { wake_up.call }
+    assert wake_up.wait(10)
+    thread.join
+  end
+
+  # Regression: timers and the kernel's events waited for ever.
+  def test_two_that_hand_over_to_each_other_for_ever_leave_turns_to_others
+    in_run do |scope|
+      done = starved = false
+      wake_ups = Array.new(2)
+      pair = Array.new(2) do |number|
+        scope.spawn do
+          wake_up = wake_ups[number] = NeverBlock::WakeUp.new
+          NB.pass until wake_ups.all?
+          until done
+            wake_ups[1 - number].call
+            wake_up.wait(0.1)
+          end
+        end
+      end
+      reader, writer = IO.pipe
+      thread = Thread.new { sleep(0.01) && writer.write("x") }
+      scope.spawn do
+        sleep 0.001
+        reader.readpartial(1)
+        NB.pass
+        done = true
+      end
+      watchman = Thread.new { 300.times { done || sleep(0.1) } && done || (starved = done = true) } # runs in any case
+      [*pair, thread, watchman].each(&:join)
+      refute starved, "others have not run for 30 s"
+    end
+  end
+
+  def test_an_interrupted_wait
+    in_run do |scope|
+      wake_up = nil
+      task = parked(scope.spawn { (wake_up = NeverBlock::WakeUp.new).wait })
+      task.cancel
+      assert_predicate task.join, :cancelled?
+      wake_up.call # of a fiber that has ended
+    end
+  end
+end

@@ -1,0 +1,256 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "stringio"
+require "support/loops"
+require "monitor"
+
+# Ruby's own classes that wait by block and unblock: locks, queues, threads.
+class BlockCoreClassesTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Loops
+
+  def test_queues
+    in_loop do
+      queue = Queue.new
+      taker = NB.spawn { Array.new(3) { queue.pop } }
+      NB.pass
+      3.times { |i| queue << i }
+      assert_equal [0, 1, 2], taker.value
+      assert_nil queue.pop(timeout: 0.01)
+      closer = NB.spawn { queue.pop }
+      NB.pass
+      queue.close
+      assert_nil closer.value
+      sized = SizedQueue.new(1)
+      pusher = NB.spawn { 3.times { |i| sized << i } }
+      assert_equal [0, 1, 2], Array.new(3) { sleep(0.001) and sized.pop }
+      pusher.join
+    end
+  end
+
+  def test_mutexes_exclude_and_serve_in_order
+    in_loop do
+      mutex, order, inside = Mutex.new.lock, [], 0
+      tasks = Array.new(10) do |i|
+        NB.spawn do
+          mutex.synchronize do
+            inside += 1
+            assert_equal 1, inside
+            sleep 0.001
+            order << i
+            inside -= 1
+          end
+        end
+      end
+      pass_until("ten waiting tasks") { tasks.all?(&:waits_for) }
+      mutex.unlock
+      tasks.each(&:value)
+      assert_equal [*0..9], order
+    end
+  end
+
+  def test_a_mutex_between_a_loop_and_a_thread
+    in_loop do
+      mutex = Mutex.new
+      held, release = Queue.new, Queue.new
+      thread = Thread.new { mutex.synchronize { held << 1 and release.pop } }
+      held.pop
+      task = NB.spawn { mutex.synchronize { :got } }
+      assert_nil task.join(0.01)
+      release << 1
+      assert_equal :got, task.value
+      thread.join
+    end
+  end
+
+  def test_monitors_and_condition_variables
+    in_loop do
+      monitor = Monitor.new
+      condition = monitor.new_cond
+      ready = false
+      waiter = NB.spawn { monitor.synchronize { condition.wait_until { ready } || :seen } }
+      NB.pass
+      monitor.synchronize { ready = true and condition.signal }
+      assert_equal :seen, waiter.value
+      mutex, variable, woken = Mutex.new, ConditionVariable.new, 0
+      tasks = Array.new(5) { NB.spawn { mutex.synchronize { variable.wait(mutex) and woken += 1 } } }
+      NB.pass
+      mutex.synchronize { variable.signal }
+      pass_until("one") { woken == 1 }
+      mutex.synchronize { variable.broadcast }
+      tasks.each(&:join)
+      assert_equal 5, woken
+    end
+  end
+
+  # A user-defined lock: ConditionVariable#wait uses only its `sleep`.
+  class OwnLock
+    def lock = self
+
+    def unlock = self
+
+    def sleep(timeout = nil)
+      unlock
+      timeout ? Kernel.sleep(timeout) : Kernel.sleep
+    ensure
+      lock
+    end
+  end
+
+  def quiet_thread(&block) = Thread.new(&block).tap { |thread| thread.report_on_exception = false }
+
+  def test_condition_variables_with_other_locks
+    in_loop do
+      [OwnLock.new, Class.new(Mutex).new].product([nil, 60]) do |lock, limit|
+        variable = ConditionVariable.new
+        waiter = NB.spawn { lock.lock and variable.wait(lock, limit) and lock.unlock and :woken }
+        NB.pass
+        variable.signal
+        assert_equal :woken, waiter.join(10)&.value, "#{lock.class}, limit #{limit.inspect}"
+      end
+    end
+  end
+
+  def test_close_waits_for_a_thread_that_uses_the_io
+    in_loop do
+      reader, writer = IO.pipe
+      thread = quiet_thread { reader.read }
+      pass_until("the thread reads") { thread.status == "sleep" }
+      reader.close
+      assert_kind_of IOError, outcome(thread)
+      writer.close
+    end
+  end
+
+  def test_close_waits_for_fibers_that_use_the_io
+    in_loop do
+      reader, writer = IO.pipe
+      tasks = Array.new(3) { NB.spawn { reader.read(1) } }
+      NB.pass
+      reader.close
+      assert_equal [IOError], tasks.map { |task| outcome(task).class }.uniq
+      writer.close
+    end
+  end
+
+  def test_close_waits_for_another_loop_that_uses_the_io
+    in_loop do
+      reader, writer = IO.pipe
+      waits = Queue.new
+      thread = quiet_thread { NeverBlock.run { waits << 1 and reader.read } }
+      waits.pop
+      pass_until("the other loop is idle") { thread.status == "sleep" }
+      reader.close
+      assert_kind_of IOError, outcome(thread)
+      writer.close
+    end
+  end
+
+  # Up to Ruby 3.4 the closing fiber may wait for a mutex that Ruby hides: an object without a class.
+  def test_a_fiber_that_closes_can_be_described
+    in_loop do
+      reader, writer = IO.pipe
+      gate, left = Thread::Queue.new, false
+      thread = quiet_thread { assert_raises(IOError) { reader.read } and (left = true) and gate.pop }
+      pass_until("the thread reads") { thread.status == "sleep" }
+      closer = NB.spawn { reader.close }
+      pass_until("the thread leaves") { left }
+      3.times { NB.pass }
+      assert_match(/Task/, closer.inspect)
+      NeverBlock.dump(text = StringIO.new)
+      assert_match(/loop of/, text.string)
+      gate << true
+      closer.join
+      writer.close
+    end
+  end
+
+  # Ruby keeps pointers to the closing fiber until all operations have ended.
+  def test_a_close_is_not_interrupted_halfway
+    in_loop do
+      reader, writer = IO.pipe
+      reading = [quiet_thread { reader.read }, NB.spawn { reader.read }]
+      pass_until("the thread reads") { reading.first.status == "sleep" }
+      closed = false
+      closer = NB.spawn do
+        reader.close
+        closed = true
+        sleep
+      end
+      NB.pass
+      closer.cancel
+      assert_kind_of NeverBlock::Cancelled, outcome(closer)
+      assert closed, "the exception came out of close"
+      assert_equal [IOError] * 2, reading.map { |waiting| outcome(waiting).class }
+      start = now
+      sleep 0.02
+      assert_operator now - start, :>=, 0.019
+      writer.close
+    end
+  end
+
+  # The threads that leave hold the mutex that the closing fiber waits for, and unblock it meanwhile.
+  def test_close_while_many_threads_use_the_io
+    in_loop(limit: 60) do
+      20.times do
+        reader, writer = IO.pipe
+        threads = Array.new(8) { quiet_thread { reader.read } }
+        pass_until("all threads read") { threads.all? { |thread| thread.status == "sleep" } }
+        reader.close
+        assert_equal [IOError], threads.map { |thread| outcome(thread).class }.uniq
+        writer.close
+      end
+    end
+  end
+
+  def test_threads
+    in_loop do
+      assert_equal 5, Thread.new { sleep(0.01) and 5 }.value
+      slow = Thread.new { sleep }
+      assert_nil slow.join(0.01)
+      slow.kill
+      assert_same slow, slow.join
+      failing = Thread.new { raise IOError, "thread" }.tap { |thread| thread.report_on_exception = false }
+      assert_raises(IOError) { failing.value }
+    end
+  end
+
+  def test_a_cancelled_waiter_does_not_block_the_others
+    in_loop do
+      queue, mutex = Queue.new, Mutex.new
+      20.times do
+        gone = NB.spawn { queue.pop }
+        stays = NB.spawn { queue.pop }
+        mutex.lock
+        gone_too = NB.spawn { mutex.synchronize { sleep } }
+        locks = NB.spawn { mutex.synchronize { :locked } }
+        NB.pass
+        [gone, gone_too].each(&:cancel)
+        2.times { queue << :item } # the cancelled one had the first claim
+        mutex.unlock
+        assert_equal :item, stays.value
+        assert_equal :locked, locks.value
+        queue.clear
+        assert_equal :item, outcome(gone), "it was handed the item before its cancellation could reach it"
+        assert_kind_of NeverBlock::Cancelled, outcome(gone_too)
+      end
+    end
+  end
+
+  def test_an_earlier_mutex_does_not_end_a_sleep
+    in_loop do
+      mutex = Mutex.new
+      mutex.lock
+      sleeper = NB.spawn do
+        mutex.synchronize { :had }
+        start = now
+        sleep 0.03
+        now - start
+      end
+      NB.pass
+      mutex.unlock
+      assert_operator sleeper.value, :>=, 0.029
+    end
+  end
+end

@@ -1,0 +1,189 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/masks"
+
+# Masks of Thread.handle_interrupt where several fibers have a part: pools and their locks, Enumerators, tasks beside
+# the masked one, the end of the loop.
+class HandleInterruptFibersTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Masks
+
+  # ---- pools and locks ----
+  def test_a_resource_is_returned_while_its_lock_is_taken
+    free, lock = [:connection], Mutex.new
+    in_run do |scope|
+      held = Queue.new
+      scope.spawn { lock.synchronize { held.pop } }
+      task = parked(scope.spawn do
+        mask(NEVER) do
+          connection = free.pop
+          begin
+            mask(LIFTED) { sleep 0.001 }
+          ensure
+            lock.synchronize { free << connection }
+          end
+        end
+      end)
+      pass_until("the wait for the lock") { task.waits_for.include?("Mutex") }
+      task.cancel
+      held << 1
+      assert_predicate task.join, :cancelled?
+    end
+    assert_equal [:connection], free
+  end
+
+  def test_the_gem_connection_pool
+    require "connection_pool"
+    opening, gate = false, Queue.new
+    pool = ConnectionPool.new(size: 2) { opening ? gate.pop : :first }
+    in_run do |scope|
+      checked_out = Queue.new
+      error = nil
+      task = parked(scope.spawn do
+        Timeout.timeout(0.02) { pool.with { checked_out.pop } && sleep }
+      rescue Timeout::Error => error
+        error = error.class
+      end)
+      opening = true
+      other = parked(scope.spawn { pool.with { :other } }) # waits for the pool's lock
+      checked_out << 1
+      pass_until("the wait for the pool's lock") { task.waits_for.match?(/Mutex|Monitor/) }
+      sleep 0.03
+      gate << :second
+      [task, other].each(&:join)
+      assert_equal Timeout::Error, error
+    end
+    assert_equal 2, pool.available
+  end
+
+  # ---- several fibers ----
+  def test_inside_an_enumerator
+    each_kind do |log|
+      values = Enumerator.new { |yielder| yielder << mask(NEVER) { sleep(0.1) && log << :masked } }
+      values.next
+      log << :never
+    end
+  end
+
+  def test_around_an_enumerator
+    each_kind do |log|
+      values = Enumerator.new { |yielder| yielder << sleep(0.1) }
+      mask(NEVER) { values.next && log << :masked }
+      log << :never
+    end
+  end
+
+  def test_an_enumerator_that_has_yielded_inside_does_not_protect_the_task
+    each_kind do |log|
+      values = Enumerator.new { |yielder| mask(NEVER) { (yielder << :masked) && yielder << 2 } }
+      log << values.next
+      sleep 5
+      log << :never
+    end
+  end
+
+  def test_masks_of_several_tasks_end_in_any_order
+    in_run do |scope|
+      gates = Array.new(3) { Queue.new }
+      tasks = gates.map.with_index { |gate, i| parked(scope.spawn { mask(i.odd? ? LIFTED : NEVER) { gate.pop } && :done }) }
+      tasks.each(&:cancel)
+      gates.values_at(0, 2).each { |gate| gate << :value }
+      assert_equal [NeverBlock::Cancelled] * 3, tasks.map { |task| raised { task.value }.class }
+    end
+    refute_predicate Thread, :pending_interrupt?
+  end
+
+  # Regression: its exception, sent by the helper thread, was raised in the masked task.
+  def test_a_timeout_that_computes_beside_a_masked_task
+    in_run do |scope|
+      gate = Queue.new
+      masked = parked(scope.spawn { mask(NEVER) { gate.pop } && :unharmed })
+      computing = scope.spawn { Timeout.timeout(0.01) { compute(0.2) || (gate << 1) && sleep } }
+      assert_kind_of Timeout::Error, raised { computing.value }
+      assert_equal :unharmed, masked.value
+    end
+  end
+
+  # The end of the other mask removes this one from the thread.
+  def test_a_masked_task_that_computes_after_another_mask_has_ended
+    log = []
+    in_run do |scope|
+      gate = Queue.new
+      other = parked(scope.spawn { mask(KeyError => :never) { gate.pop } })
+      task = scope.spawn do
+        Timeout.timeout(0.01) do
+          mask(NEVER) { (gate << 1) && other.join && compute(0.2) || log << :committed }
+          sleep
+        end
+      end
+      assert_kind_of Timeout::Error, raised { task.value }
+    end
+    assert_equal [:committed], log
+  end
+
+  # ---- the loop's end, and forks ----
+
+  # Found by the fuzzer: to lift their masks, all tasks were cancelled, including a shielded one.
+  def test_a_killed_loop_lets_a_shielded_operation_finish
+    queue, begun, left = Array.new(3) { Queue.new }
+    chosen = nil
+    thread = Thread.new do
+      NeverBlock.run do |scope|
+        scope.spawn { NB.shield { chosen = NeverBlock.select(queue, Queue.new) } }
+        NB.pass until scope.tasks.any? { |task| task.waits_for.to_s.include?("Bell") }
+        begun << true
+        sleep
+      ensure
+        left << true
+      end
+    end
+    begun.pop(timeout: 10)
+    thread.kill
+    left.pop(timeout: 10)
+    queue << :item
+    assert thread.join(10), "the loop did not end"
+    assert_equal [queue, :item], chosen
+  end
+
+  def test_a_forked_child_drops_the_masks_of_its_parents_task
+    assert_equal "done\n", assert_ruby(<<~RUBY)
+      require "neverblock"
+      NeverBlock.run do
+        Thread.handle_interrupt(Exception => :never) { Process.wait(fork { Thread.handle_interrupt(Exception => :immediate) { puts "done" } }) }
+      end
+    RUBY
+  end
+
+  # ---- garbage collections ----
+  slow "garbage collections"
+  def test_under_gc_stress
+    in_run do |scope|
+      gate = Queue.new
+      task = scope.spawn do
+        GC.stress = true
+        values = Enumerator.new { |yielder| yielder << mask(NEVER.dup) { mask(LIFTED.dup) { nil } || gate.pop } }
+        Timeout.timeout(60) { mask(NEVER.dup) { values.next && NB::Task.current.name = "masked" } }
+        sleep
+      ensure
+        GC.stress = false
+      end
+      parked(task).cancel
+      gate << 1
+      assert_predicate task.join, :cancelled?
+      assert_equal "masked", task.name
+    end
+  end
+
+  def test_enumerators_that_are_dropped_inside
+    in_run do |scope|
+      task = scope.spawn do
+        200.times { Enumerator.new { |yielder| mask(KeyError => :never) { (yielder << 1) && yielder << 2 } }.next }
+        GC.start
+        sleep
+      end
+      parked(task).cancel
+      assert_predicate task.join, :cancelled?
+    end
+  end
+end

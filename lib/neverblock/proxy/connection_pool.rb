@@ -90,30 +90,35 @@ module NeverBlock
       end
 
       # @api private
-      # Gives the lease an idle connection, if there is a good one.
+      # Gives the lease the connection that was passed on with its slot, or an idle one, if there is a good one.
       # @param lease [Lease]
       # @return [void]
       def take(lease)
         reap
-        while (connection = pop(lease))
-          break if !aged?(connection) && connection.quiet?
+        connection = lease.connection || pop(lease)
+        until connection.nil? || (!aged?(connection) && connection.quiet?)
           connection.close
+          connection = pop(lease)
         end
         @reused += 1 if connection
       end
 
       # @api private
-      # @param lease [Lease] whose connection becomes idle
+      # Ends the lease. With the slot the next in line gets its connection; `max_idle:` is for those of nobody.
+      # @param lease [Lease] whose connection others may use
       # @return [void]
       def give(lease)
-        closing, aged = nil, aged?(lease.connection)
+        connection, lease.connection = lease.connection, nil
+        usable = !@closed && !aged?(connection)
+        return if usable && lease.slots.release(lease, connection)
         @lock.synchronize do
-          closing = lease.connection if aged || @closed || @idle.size >= @max_idle
-          @idle.push(lease.connection) unless closing
-          lease.connection = nil
+          usable &&= !@closed && @idle.size < @max_idle
+          @idle.push(connection) if usable
         end
-        closing&.close
+        connection.close unless usable
         reap
+      ensure
+        lease.slots.release(lease)
       end
 
       # @api private

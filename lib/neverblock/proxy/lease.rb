@@ -50,7 +50,6 @@ module NeverBlock
         return abandon unless quiet && @slots.equal?(@pool.slots)
         connection.rest
         @pool.give(self)
-        @slots.release(self)
       end
 
       # Ends the lease and closes the connection.

@@ -73,22 +73,29 @@ module NeverBlock
         lease.slot == true
       end
 
+      # The next in line has the slot, and the connection.
       # @param lease [Lease] without a slot nothing happens
-      # @return [void]
-      def release(lease)
-        turn = nil
+      # @param connection [Connection, nil] for the next in line
+      # @return [Boolean] false: nobody was in line
+      def release(lease, connection = nil)
+        passed = false
         @lock.synchronize do
           if lease.slot
-            lease.slot = nil
-            turn = @line.shift&.first
-            if turn
-              turn.lease.slot = true
-              turn.push(true)
-            else
+            # A jump may raise, so each branch begins with one and has none inside.
+            if @line.empty?
+              lease.slot = nil
               @held -= 1
+            else
+              turn = @line.shift.first
+              turn.lease.connection = connection
+              turn.lease.slot = true
+              lease.slot = nil
+              turn.push(true)
+              passed = true
             end
           end
         end
+        passed
       end
     end
   end

@@ -284,6 +284,19 @@ class ProxyReuseTest < Minitest::Test
     assert_equal [1, 4], [scripted.connections, scripted.requests.size]
   end
 
+  # They would close connections and open others, since more than one at a time would be idle.
+  def test_the_next_in_line_gets_the_connection
+    play(KEEP, pool: {max_connections: 3, max_idle: 0})
+    client do
+      first = Array.new(3) { ask }
+      others = Array.new(9) { aside { content(Proxy::Exchange.new(pool, Proxy::Request.new("GET", "/")).call) } }
+      wait_until { pool.stats[:waiting] == 9 }
+      first.each { |response| content(response) }
+      assert_equal ["ok"] * 9, others.map(&:value)
+    end
+    assert_equal [3, 9, 0], [scripted.connections, *pool.stats.values_at(:reused, :idle)]
+  end
+
   def test_too_many_that_wait_and_too_long_a_wait_are_refused
     play(KEEP, pool: {max_connections: 1, max_waiting: 0}, timeouts: {connect: 0.05})
     client do

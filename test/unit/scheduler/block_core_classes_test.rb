@@ -43,7 +43,7 @@ class BlockCoreClassesTest < Minitest::Test
           end
         end
       end
-      pass_until("ten waiting tasks") { tasks.all?(&:waits_for) }
+      pass_until("ten waiting tasks") { tasks.all? { |task| task.state == :running && task.waits_for } }
       mutex.unlock
       tasks.each(&:value)
       assert_equal [*0..9], order

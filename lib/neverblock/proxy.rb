@@ -19,6 +19,8 @@ module NeverBlock
   #   guard.rb, via.rb                           what is refused before an upstream is asked
   #   incoming.rb, forwarded.rb, hop_by_hop.rb   the request for the upstream; limited_input.rb: its content
   #   backends.rb, backend.rb                    which upstream is asked, and which is left alone for a while
+  #   least_requests.rb, consistent_hash.rb      how one is chosen among those that are well
+  #   health.rb, probe.rb                        checks of the upstreams
   #   forwarding.rb                              one request; body.rb, tunnel.rb, accel.rb: the response's content
   #   failure.rb, error_lines.rb                 what a client gets, and the log has, instead
   #
@@ -33,7 +35,7 @@ module NeverBlock
   # response closes its connection: surplus bytes, two lengths, a body that ends early. Its parts:
   #
   #   upstream.rb                                one configured address; tls.rb: its certificate is verified
-  #   dialer.rb                                  opens a socket to it
+  #   dialer.rb                                  opens a socket to it; preface.rb: with the PROXY protocol's header
   #   timeouts.rb, deadlines.rb                  how long each phase may take; the deadlines of one exchange
   #   connection.rb                              a connection: reads and writes under deadlines
   #   connection_pool.rb, lease.rb, slots.rb     keeps connections; one use of one; how many there may be
@@ -49,6 +51,7 @@ module NeverBlock
     require_relative "proxy/timeouts"
     require_relative "proxy/deadlines"
     require_relative "proxy/tls"
+    require_relative "proxy/preface"
     require_relative "proxy/upstream"
     require_relative "proxy/dialer"
     require_relative "proxy/connection"
@@ -68,13 +71,17 @@ module NeverBlock
     require_relative "proxy/forwarded"
     require_relative "proxy/via"
     require_relative "proxy/accel"
+    require_relative "proxy/probe"
     require_relative "proxy/settings"
     require_relative "proxy/guard"
     require_relative "proxy/limited_input"
     require_relative "proxy/incoming"
     require_relative "proxy/failure"
     require_relative "proxy/error_lines"
+    require_relative "proxy/least_requests"
+    require_relative "proxy/consistent_hash"
     require_relative "proxy/backends"
+    require_relative "proxy/health"
     require_relative "proxy/body"
     require_relative "proxy/tunnel"
     require_relative "proxy/forwarding"
@@ -89,7 +96,8 @@ module NeverBlock
       upstreams = list(upstreams)
       @pools = upstreams.map { |upstream| ConnectionPool.new(upstream, **@settings.pool) }
       @backends = Backends.new(@pools.map { |pool| Backend.new(pool) }, most_failures: @settings.max_failures,
-        shortest: @settings.out_for, longest: @settings.longest_out)
+        shortest: @settings.out_for, longest: @settings.longest_out, policy: @settings.policy)
+      @health = Health.new(@backends, @settings.health) if @settings.health
       @via = Via.new(@settings.via, upstreams.map(&:url))
       @guard = Guard.new(@settings, @via)
       @lines = ErrorLines.new
@@ -100,7 +108,10 @@ module NeverBlock
 
     # @param env [Hash] Rack's
     # @return [Array(Integer, Hash, #each)]
-    def call(env) = refuse(env) || Forwarding.new(@parts, env).call
+    def call(env)
+      @health&.start
+      refuse(env) || Forwarding.new(@parts, env).call
+    end
 
     # Decides about a request without an upstream. Whatever stands in front of the proxy and may respond by itself, such
     # as a cache, asks this first: a loop would wait for its own response there.
@@ -121,9 +132,12 @@ module NeverBlock
     #   counters since the beginning
     def stats = @backends.all.to_h { |backend| [backend.upstream.url, backend.stats] }
 
-    # Closes idle connections; later requests get 503.
+    # Closes idle connections and ends the checks; later requests get 503.
     # @return [void]
-    def close = @pools.each(&:close)
+    def close
+      @health&.stop
+      @pools.each(&:close)
+    end
 
     # @return [String]
     def inspect = "#<#{self.class} #{upstreams.join(", ")}>"

@@ -40,8 +40,13 @@ module NeverBlock
 
       def upstreams
         @proxy.stats.map do |url, stats|
-          "upstream #{url}: #{stats[:out] ? "left alone after failures" : "in use"}, #{stats[:in_flight]} in flight"
+          "upstream #{url}: #{use(stats)}, #{stats[:in_flight]} in flight"
         end
+      end
+
+      def use(stats)
+        return "down by its checks" if stats[:down]
+        stats[:out] ? "left alone after failures" : "in use"
       end
 
       def env_of(url)

@@ -18,6 +18,10 @@ module NeverBlock
       attr_accessor :out_until
       # @return [Boolean] whether that request is under way
       attr_accessor :trying
+      # @return [Boolean] whether its checks have failed
+      attr_accessor :down
+      # @return [Integer] checks in a row that contradict {#down}
+      attr_accessor :checks
       # @return [Hash{Symbol=>Integer}] numbers of requests by their outcome
       attr_reader :outcomes
       # @return [Hash{Symbol=>Integer}] further counters
@@ -26,10 +30,10 @@ module NeverBlock
       # @param pool [ConnectionPool]
       def initialize(pool)
         @pool = pool
-        @in_flight = @failures = @times_out = 0
-        @trying = false
+        @in_flight = @failures = @times_out = @checks = 0
+        @trying = @down = false
         @outcomes = Hash.new(0)
-        @counts = {connect_failures: 0, retries: 0, tunnels: 0, taken_out: 0}
+        @counts = {connect_failures: 0, retries: 0, tunnels: 0, taken_out: 0, checks_passed: 0, checks_failed: 0}
       end
 
       # @return [Upstream]
@@ -37,11 +41,11 @@ module NeverBlock
 
       # @param time [Float]
       # @return [Boolean] whether it gets requests
-      def usable?(time) = @out_until.nil? || (time >= @out_until && !@trying)
+      def usable?(time) = !@down && (@out_until.nil? || (time >= @out_until && !@trying))
 
       # @return [Hash{Symbol=>Object}]
       def stats
-        {in_flight: @in_flight, out: !@out_until.nil?, requests: @outcomes.dup, **@counts, connections: @pool.stats}
+        {in_flight: @in_flight, out: !@out_until.nil?, down: @down, requests: @outcomes.dup, **@counts, connections: @pool.stats}
       end
     end
   end

@@ -4,10 +4,11 @@ require_relative "backend"
 
 module NeverBlock
   class Proxy
-    # Chooses the upstream of a request: that with the fewest requests in flight, among those that are well. One that
-    # fails is left alone for a while, each time for longer; the last one never is.
+    # Chooses the upstream of a request by a policy, {LeastRequests} or {ConsistentHash}, among those that are well. One
+    # that fails is left alone for a while, each time for longer; the last one never is. One that {Health} finds down
+    # gets requests only if all are.
     #
-    #   backend = backends.pick([])
+    #   backend = backends.pick([], key)
     #   backends.well(backend)            # it has responded
     #   backends.failed(backend, connect: true)
     #   backends.release(backend)         # the exchange is over
@@ -22,24 +23,30 @@ module NeverBlock
       # @param most_failures [Integer] in a row that take one out
       # @param shortest [Numeric] seconds
       # @param longest [Numeric] seconds
+      # @param policy [LeastRequests, ConsistentHash]
       # @param random [#rand]
-      def initialize(all, most_failures:, shortest:, longest:, random: Random)
+      def initialize(all, most_failures:, shortest:, longest:, policy: LeastRequests.new, random: Random)
         @all = all
         @most_failures = most_failures
         @shortest = shortest
         @longest = longest
         @random = random
+        @policy = policy
         @lock = Thread::Mutex.new
-        @turn = 0
       end
 
+      # @param env [Hash] Rack's
+      # @return [String, nil] for {#pick}
+      def key(env) = @policy.key(env)
+
       # @param tried [Array<Backend>] that have failed this request
+      # @param key [String, nil] of the request
       # @return [Backend, nil] to be released; nil: all were tried
-      def pick(tried)
+      def pick(tried, key = nil)
         time = now
         @lock.synchronize do
           left = tried.empty? ? @all : @all - tried
-          if (backend = (left.size == 1) ? left.first : best(left, time))
+          if (backend = (left.size == 1) ? left.first : best(left, time, key))
             backend.trying = true if backend.out_until
             backend.in_flight += 1
           end
@@ -78,28 +85,35 @@ module NeverBlock
           # Several requests may fail of one cause: it is taken out once.
           out = backend.out_until && time < backend.out_until
           next if out || !(connect || backend.out_until || backend.failures >= @most_failures)
-          next if @all.none? { |other| !other.equal?(backend) && other.out_until.nil? }
+          next if @all.none? { |other| !other.equal?(backend) && other.out_until.nil? && !other.down }
           backend.times_out += 1
           backend.counts[:taken_out] += 1
           backend.out_until = time + pause(backend.times_out)
         end
       end
 
+      # @param backend [Backend] that was checked
+      # @param well [Boolean] whether the check has passed
+      # @param in_a_row [Integer] checks of this outcome that change its state
+      # @return [Boolean] whether its state has changed
+      def checked(backend, well, in_a_row:)
+        @lock.synchronize do
+          backend.counts[well ? :checks_passed : :checks_failed] += 1
+          backend.checks = (well == backend.down) ? backend.checks + 1 : 0
+          next false if backend.checks < in_a_row
+          backend.down = !well
+          backend.checks = 0
+          true
+        end
+      end
+
       private
 
       # A request that fails otherwise may as well try those that are out.
-      def best(backends, time)
+      def best(backends, time, key)
         usable = backends.select { |backend| backend.usable?(time) }
-        least(usable.empty? ? backends : usable)
-      end
-
-      # Among equals they take turns.
-      def least(backends)
-        return backends.first if backends.size < 2
-        fewest = backends.map(&:in_flight).min
-        equal = backends.select { |backend| backend.in_flight == fewest }
-        @turn += 1
-        equal[@turn % equal.size]
+        usable = backends.reject(&:down) if usable.empty?
+        @policy.call(usable.empty? ? backends : usable, key)
       end
 
       # Between one half and the whole of it, so that several proxies do not come back at the same time.

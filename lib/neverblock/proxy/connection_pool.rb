@@ -123,9 +123,10 @@ module NeverBlock
 
       # @api private
       # @param deadlines [Deadlines]
+      # @param preface [String, nil] its first bytes
       # @return [Socket, OpenSSL::SSL::SSLSocket] a new connection
-      def dial(deadlines)
-        Dialer.new(@upstream, deadlines).call.tap { @opened += 1 }
+      def dial(deadlines, preface)
+        Dialer.new(@upstream, deadlines, preface).call.tap { @opened += 1 }
       end
 
       # @api private

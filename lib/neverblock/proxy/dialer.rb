@@ -14,9 +14,11 @@ module NeverBlock
 
       # @param upstream [Upstream]
       # @param deadlines [Deadlines]
-      def initialize(upstream, deadlines)
+      # @param preface [String, nil] bytes to send first, also before TLS
+      def initialize(upstream, deadlines, preface = nil)
         @upstream = upstream
         @deadlines = deadlines
+        @preface = preface
       end
 
       # @return [Socket, OpenSSL::SSL::SSLSocket] connected
@@ -24,6 +26,7 @@ module NeverBlock
       def call
         @deadlines.start(:connect)
         socket = @upstream.path ? unix : tcp
+        socket.write(@preface) if @preface # the empty buffer of a new socket takes them at once
         opened = @upstream.tls ? secure(socket) : socket
       rescue SystemCallError, SocketError => error
         raise ConnectError.new("can't connect to the upstream #{@upstream}: #{error.message}. Is it running, and is " \

@@ -63,7 +63,7 @@ module NeverBlock
       def perform
         began = now
         deadlines = Deadlines.new(@upstream, @timeouts)
-        lease = Lease.new(@pool, deadlines)
+        lease = Lease.new(@pool, deadlines, @upstream.preface(@request.client))
         connection = lease.open
         @connect_seconds = now - began
         head, sent = attempt(connection, deadlines, lease)

@@ -20,10 +20,11 @@ module NeverBlock
       PREFIX = "x-forwarded-"
       UNKNOWN = "unknown"
       # What a fetch of the cache has in place of a client's address.
+      # @api private
       NO_ADDRESS = [nil, "", "0.0.0.0"].freeze
       ADDRESS = /\A[\h:.]+\z/
       TOKEN = /\A[!#$%&'*+\-.^_`|~0-9A-Za-z]+\z/
-      private_constant :CLAIMS, :PREFIX, :UNKNOWN, :NO_ADDRESS, :ADDRESS, :TOKEN
+      private_constant :CLAIMS, :PREFIX, :UNKNOWN, :ADDRESS, :TOKEN
 
       # @param kind [Symbol] one of KINDS
       # @param trusted [Array<IPAddr>]

@@ -47,7 +47,8 @@ module NeverBlock
 
       def forward
         tried = NONE
-        until (response = attempt(backend = @parts.backends.pick(tried)))
+        key = @parts.backends.key(@env)
+        until (response = attempt(backend = @parts.backends.pick(tried, key)))
           tried = [*tried, backend]
           raise @failure unless tried.size < [@settings.max_tries, @parts.backends.all.size].min
         end

@@ -20,9 +20,11 @@ module NeverBlock
 
       # @param pool [ConnectionPool]
       # @param deadlines [Deadlines]
-      def initialize(pool, deadlines)
+      # @param preface [String, nil] the first bytes of a connection that is for this lease alone
+      def initialize(pool, deadlines, preface = nil)
         @pool = pool
         @deadlines = deadlines
+        @preface = preface
         @slots = pool.slots
       end
 
@@ -30,7 +32,7 @@ module NeverBlock
       # @raise [OverloadError, ConnectError, TimeoutError, ClosedError]
       def open
         @pool.admit(self, @deadlines)
-        @pool.take(self)
+        @pool.take(self) unless @preface
         @connection ? @connection.begin(@deadlines) : connect
       end
 
@@ -47,7 +49,7 @@ module NeverBlock
       def keep
         connection = @connection or return
         quiet = connection.drained? || connection.quiet?
-        return abandon unless quiet && @slots.equal?(@pool.slots)
+        return abandon unless quiet && @preface.nil? && @slots.equal?(@pool.slots)
         connection.rest
         @pool.give(self)
       end
@@ -71,7 +73,7 @@ module NeverBlock
       private
 
       def connect
-        @connection = Connection.new(@pool.dial(@deadlines), @pool.upstream)
+        @connection = Connection.new(@pool.dial(@deadlines, @preface), @pool.upstream)
         return @connection.begin(@deadlines) if @connection.quiet?
         raise InvalidResponse.new("upstream #{@pool.upstream}: it sent bytes, or closed the connection, before there " \
           "was a request. Is it a server of HTTP?", upstream: @pool.upstream, phase: :connect)

@@ -17,6 +17,8 @@ module NeverBlock
 
       # @return [String]
       attr_reader :method, :target
+      # @return [String, nil] the client's address, for the PROXY protocol
+      attr_reader :client
       # @return [String, nil] the protocol that is asked for
       attr_reader :upgrade
       # @api private
@@ -34,14 +36,16 @@ module NeverBlock
       # @param trailers [Boolean] whether to say that trailers are welcome (RFC 9110, section 10.1.4)
       # @param expect_continue [Boolean] whether to wait a second for the upstream's consent before the content is sent
       #   (RFC 9110, section 10.1.1)
+      # @param client [String, nil] the client's address, for an upstream with `proxy_protocol:`
       # @raise [InvalidRequest]
       def initialize(method, target, fields: {}, body: nil, length: nil, host: nil, upgrade: nil, trailers: false,
-        expect_continue: false)
+        expect_continue: false, client: nil)
         @method = FieldCheck.method(method)
         @target = FieldCheck.target(@method, target)
         @host = host && FieldCheck.authority(host)
         @upgrade = upgrade && FieldCheck.protocol(upgrade)
         @trailers = trailers
+        @client = client
         @body = RequestBody.new(body, length) if body
         raise InvalidRequest, "length: #{length} is given without a body:" if length && body.nil?
         @expects = expect_continue && !@body.nil?

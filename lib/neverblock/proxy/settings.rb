@@ -41,6 +41,17 @@ module NeverBlock
         good ? names.map(&:downcase).freeze : ValueType::REFUSED
       end
 
+      HASH_BY = ValueType.new(":url, :client, or the name of a field of requests") do |value|
+        known = %i[url client].include?(value) || (String === value && NAME.match?(value))
+        known ? value : ValueType::REFUSED
+      end
+      LOAD = ValueType.new("a number, 1 or more") do |value|
+        (Numeric === value && value.real? && value.finite? && value >= 1) ? value : ValueType::REFUSED
+      end
+      HEALTH = ValueType.new("a Hash, as in {path: \"/up\", every: 5}, or nil for no checks") do |value|
+        (Hash === value) ? Probe.build(value) : ValueType::REFUSED
+      end
+
       # Each with its type and default.
       OPTIONS = {
         host: [HOST, :keep], hosts: [HOSTS.optional, nil],
@@ -50,14 +61,16 @@ module NeverBlock
         min_request_rate: [COUNT.optional, 500], max_request_body: [SIZE.optional, 1 << 30],
         max_response_body: [SIZE.optional, nil], max_response_head: [SIZE, 64 << 10],
         upgrades: [PROTOCOLS, ["websocket"]], tunnel_idle: [SECONDS, 300],
-        max_failures: [COUNT, 3], out_for: [SECONDS, 1], longest_out: [SECONDS, 30], max_tries: [COUNT, 3]
+        max_failures: [COUNT, 3], out_for: [SECONDS, 1], longest_out: [SECONDS, 30], max_tries: [COUNT, 3],
+        balance: [ValueType.one_of(:least, :hash), :least], hash_by: [HASH_BY, :url], hash_load: [LOAD, 1.25],
+        health: [HEALTH.optional, nil]
       }.freeze
       # Options of each {ConnectionPool}.
       POOL = %i[max_connections max_idle idle_timeout max_age max_waiting].freeze
       # Options of each {Upstream} that is given as a String.
-      UPSTREAM = %i[timeouts ca_file server_name].freeze
-      private_constant :COUNT, :SECONDS, :SIZE, :FLAG, :NAME, :NEVER, :HOST, :VIA, :NETWORKS, :HOSTS, :PROTOCOLS,
-        :OPTIONS, :POOL, :UPSTREAM
+      UPSTREAM = %i[timeouts ca_file server_name proxy_protocol].freeze
+      private_constant :COUNT, :SECONDS, :SIZE, :FLAG, :NAME, :NEVER, :HOST, :VIA, :NETWORKS, :HOSTS, :PROTOCOLS, :HASH_BY, :LOAD,
+        :HEALTH, :OPTIONS, :POOL, :UPSTREAM
 
       attr_reader(*OPTIONS.keys)
 
@@ -82,6 +95,9 @@ module NeverBlock
         return unless @longest_out < @out_for
         raise ConfigurationError, "longest_out: #{@longest_out} is less than out_for: #{@out_for}. Raise it"
       end
+
+      # @return [LeastRequests, ConsistentHash]
+      def policy = (@balance == :hash) ? ConsistentHash.new(@hash_by, load: @hash_load) : LeastRequests.new
 
       private
 

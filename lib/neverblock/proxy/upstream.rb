@@ -14,7 +14,8 @@ module NeverBlock
       UNIX = %r{\Aunix:(?://)?(/[^\0]+)\z}
       PORTS = {"http" => 80, "https" => 443}.freeze
       NAME = ValueType.text("a host name or an IP address")
-      private_constant :URL, :UNIX, :PORTS, :NAME
+      VERSION = ValueType.one_of(*Preface::VERSIONS).optional
+      private_constant :URL, :UNIX, :PORTS, :NAME, :VERSION
       # @api private
       # A host, and perhaps a port.
       AUTHORITY = /\A(?:\[\h*:[\h:.]+\]|[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)(?::\d{1,5})?\z/
@@ -45,8 +46,10 @@ module NeverBlock
       # @param timeouts [Timeouts, Hash{Symbol=>Numeric,nil}] what differs from the defaults of {Timeouts}
       # @param ca_file [String, nil] of https: certificates to trust, as PEM; nil: those of the system
       # @param server_name [String, nil] of https: the name in the certificate, if it is not the host
+      # @param proxy_protocol [1, 2, nil] the version of the PROXY protocol that tells the upstream the client's address.
+      #   Each request has a connection of its own then
       # @raise [ConfigurationError]
-      def initialize(url, timeouts: {}, ca_file: nil, server_name: nil)
+      def initialize(url, timeouts: {}, ca_file: nil, server_name: nil, proxy_protocol: nil)
         parse(url)
         @timeouts = (Timeouts === timeouts) ? timeouts : Timeouts.new(**timeouts)
         if @url.start_with?("https:")
@@ -55,12 +58,18 @@ module NeverBlock
         elsif ca_file || server_name
           raise ConfigurationError, "ca_file: and server_name: are for https:// alone, and the upstream is #{@url}"
         end
+        @proxy_protocol = VERSION.setting(proxy_protocol) { "proxy_protocol:" }
         @address = numeric.freeze
         freeze
       end
 
       # @return [Boolean] whether connections are encrypted
       def tls? = !@tls.nil?
+
+      # @api private
+      # @param client [String, nil] the client's address
+      # @return [String, nil] bytes at the beginning of the client's connection
+      def preface(client) = (Preface.call(@proxy_protocol, client) if @proxy_protocol)
 
       # @return [String] the address
       def to_s = @url

@@ -113,6 +113,30 @@ class ProxyBackendsTest < Minitest::Test
     assert one.pick([])
   end
 
+  def test_checks_change_the_state_if_several_in_a_row_say_so
+    backends = backends(2)
+    bad, good = backends.all
+    check = ->(well) { backends.checked(bad, well, in_a_row: well ? 2 : 3) }
+    assert_equal [false] * 6, [true, false, false, true, false, false].map(&check)
+    assert_equal [true, false, false, false], [false, false, true, false].map(&check)
+    assert bad.down
+    assert_equal [false, true, false, false], [true, true, true, false].map(&check)
+    refute bad.down
+    assert_equal [0, 0], good.stats.values_at(:checks_passed, :checks_failed)
+  end
+
+  def test_one_that_is_down_gets_requests_only_if_all_are
+    backends = backends(2)
+    bad, good = backends.all
+    backends.checked(bad, false, in_a_row: 1)
+    assert_equal [good], picks(backends, 4).uniq
+    backends.failed(good, connect: true)
+    refute good.stats[:out], "the last one that is up is left alone"
+    backends.checked(good, false, in_a_row: 1)
+    assert_equal [bad, good].to_set, picks(backends, 4).to_set
+    assert_equal [true, true], backends.all.map { |backend| backend.stats[:down] }
+  end
+
   # It would fail otherwise.
   def test_a_request_that_failed_elsewhere_tries_those_that_are_out
     backends = backends(2)

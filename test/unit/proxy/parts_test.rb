@@ -19,10 +19,15 @@ class ProxyPartsTest < Minitest::Test
     assert_match(/"ftp:\/\/x" is not an address/, invalid("ftp://x"))
     assert_match(/no option :colour\. Its options are host, /, invalid(url, colour: 1))
     {host: :other, hosts: [], forwarded: :some, trusted_clients: ["x"], via: "a b", proxy_status: true, max_request_body: 0, max_response_body: -1,
-     upgrades: ["h2c"], tunnel_idle: 0, max_failures: 0, out_for: "1", max_tries: nil, early_hints: 1}.each do |name, value|
+     upgrades: ["h2c"], tunnel_idle: 0, max_failures: 0, out_for: "1", max_tries: nil, early_hints: 1,
+     balance: :best, hash_by: "a b", hash_load: 0.9, health: true, proxy_protocol: 3}.each do |name, value|
       assert_match(/\A#{name}: /, invalid(url, name => value))
     end
     assert_match(/longest_out: 1 is less than out_for: 2/, invalid(url, out_for: 2, longest_out: 1))
+    {path: "up", host: "a/b", every: 0, timeout: "1", fall: 0, rise: nil, status: 100..299}.each do |name, value|
+      assert_match(/\Ahealth: #{name}: /, invalid(url, health: {name => value}))
+    end
+    assert_match(/health: has no option :evry\. Its options are path, host, /, invalid(url, health: {evry: 1}))
     assert_match(/timeouts: connect:/, invalid(url, timeouts: {connect: -1}))
     assert_match(/max_connections:/, invalid(url, max_connections: 0))
     assert_match(/accel_roots: 5/, invalid(url, accel_roots: 5))
@@ -48,6 +53,19 @@ class ProxyPartsTest < Minitest::Test
     assert_match(/\Aneverblock-\h{8}\z/, own.name)
     assert_equal own.name, Proxy::Via.new(nil, ["http://a:1"]).name
     refute_equal own.name, Proxy::Via.new(nil, ["http://a:2"]).name
+  end
+
+  # The examples of sections 2.1 and 2.2 of the PROXY protocol's specification.
+  def test_prefaces
+    preface = Proxy::Preface.method(:call)
+    assert_equal "PROXY TCP4 192.0.2.7 0.0.0.0 0 0\r\n", preface.(1, "192.0.2.7")
+    assert_equal "PROXY TCP4 192.0.2.7 0.0.0.0 0 0\r\n", preface.(1, "::ffff:192.0.2.7")
+    assert_equal "PROXY TCP6 2001:db8::1 :: 0 0\r\n", preface.(1, "2001:db8::1")
+    [nil, "", "0.0.0.0", "localhost", "1.2.3.4\r\n"].each { |none| assert_equal "PROXY UNKNOWN\r\n", preface.(1, none) }
+    signature = "\r\n\r\n\0\r\nQUIT\n".b
+    assert_equal signature + "\x21\x11\0\x0c\xc0\0\2\7#{"\0" * 8}".b, preface.(2, "192.0.2.7")
+    assert_equal signature + "\x21\x21\0\x24#{"\0" * 15}\1#{"\0" * 20}".b, preface.(2, "::1")
+    assert_equal signature + "\x20\0\0\0".b, preface.(2, nil)
   end
 
   def test_forwarded

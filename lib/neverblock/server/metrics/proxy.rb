@@ -14,6 +14,9 @@ module NeverBlock
         ROWS = [
           ["requests_in_flight", :gauge, "Requests that the upstream has.", [:in_flight]],
           ["out", :gauge, "1 while the upstream is left alone after failures.", [:out]],
+          ["down", :gauge, "1 while the upstream's checks fail.", [:down]],
+          ["checks_passed_total", :counter, "Checks of the upstream that have passed.", [:checks_passed]],
+          ["checks_failed_total", :counter, "Checks of the upstream that have failed.", [:checks_failed]],
           ["requests_total", :counter,
             "Responses of the upstream by the class of their status, and requests that have failed.", [:requests]],
           ["connect_failures_total", :counter, "Requests for which there was no connection.", [:connect_failures]],

@@ -54,6 +54,24 @@ class ProxyProgramTest < Minitest::Test
     end
   end
 
+  # examples/proxy/neverblock.rb, before one that is well and one that is not.
+  def test_the_example_asks_the_one_that_is_well
+    well = upstream("well", "Cache-Control: max-age=60")
+    ill = NeverBlockTest::ScriptedUpstream.new(->(peer) { peer << "HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n" while peer.request })
+    @upstreams << ill
+    environment = {"UPSTREAMS" => "#{well.url} #{ill.url}", "CONTROL" => "control.sock"}
+    ServeProcess.open("", environment:, command: [EXE, "proxy", "--port", "0", "-C", File.join(NeverBlockTest::ROOT, "examples/proxy/neverblock.rb")]) do |served|
+      served.addresses
+      served.get("/")
+      served.until_true("the state of the checks") { ask(served, "explain", "http://a/").include?("upstream #{ill.url}: down by its checks") }
+      10.times { |number| assert_operator served.get("/#{number}"), :end_with?, "well" }
+      asked = well.requests.size
+      10.times { |number| served.get("/#{number}") }
+      assert_equal 0, well.requests.drop(asked).grep_v(/\AGET \/up /).size
+      assert_match(/no more requests, since 2 checks of GET \/up failed. The last: its status is 503/, served.errors)
+    end
+  end
+
   def test_several_workers_are_all_asked
     up = upstream("hello", "Cache-Control: max-age=60")
     proxy("--upstream", up.url, "--cache", "memory:1m", "--workers", "2", config: "drain_delay 0") do |served|

@@ -4,8 +4,8 @@ module Conformance
   module Collapse
     # What eight clients ask for at once, and what the origin server says. `own`: no client may have the response that
     # was made for another one. `warm`: the first response of all, which is stored and stale when the clients ask.
-    # `leave`: clients that close their connections before the response.
-    Case = Struct.new(:name, :request, :response, :own, :warm, :leave, keyword_init: true) do # standard:disable Style/RedundantStructKeywordInit
+    # `leave`: clients that close their connections before the response. `verb`: their method, if it is not GET.
+    Case = Struct.new(:name, :verb, :request, :response, :own, :warm, :leave, keyword_init: true) do # standard:disable Style/RedundantStructKeywordInit
       # @return [Boolean]
       def own? = own == true
     end
@@ -39,6 +39,9 @@ module Conformance
       {name: "it may be shared", response: Words.always(FRESH)},
       {name: "the first client leaves", response: Words.always(FRESH), leave: 1},
       {name: "all clients leave", response: Words.always(FRESH), leave: CLIENTS},
+      {name: "HEAD", verb: "HEAD", response: Words.always(FRESH)},
+      {name: "ranges, each another one", request: ->(n) { ["Range: bytes=#{n}-#{n + 1}"] }, response: Words.always(FRESH, text: "0123456789")},
+      {name: "the origin server is silent once", response: Words.first(->(_, _) { :silence }, Words.always(FRESH))},
       {name: "the origin server closes once", response: Words.first(->(_, _) {}, Words.always(FRESH))},
       {name: "its status is 503 once", response: Words.first(Words.always(status: "503 Service Unavailable"), Words.always(FRESH))},
       {name: "its status is 503 again", response: Words.always(status: "503 Service Unavailable")},

@@ -14,8 +14,9 @@ module Conformance
     class Origin
       # Seconds that each response takes, so that requests that come one after the other are told from those at once.
       DELAY = 0.05
+      SILENCE = 30
       Play = Struct.new(:script, :gate, :calls, :now, :most)
-      private_constant :Play
+      private_constant :SILENCE, :Play
 
       # @return [Integer]
       attr_reader :port
@@ -33,7 +34,7 @@ module Conformance
       # @param hold [Boolean] whether responses wait for {#release}
       # @yieldparam call [Integer] its number, from 1
       # @yieldparam request [String] its head
-      # @yieldreturn [String, nil] the response's bytes; nil: none
+      # @yieldreturn [String, nil, :silence] the response's bytes; nil: none; :silence: none, and the connection stays open
       # @return [void]
       def play(path, hold: true, &script) = @lock.synchronize { @plays[path] = Play.new(script, Thread::Queue.new.tap { |gate| gate.close unless hold }, 0, 0, 0) }
 
@@ -68,6 +69,7 @@ module Conformance
         play.gate.pop
         sleep DELAY
         response = play.script.call(number, head)
+        return socket.wait_readable(SILENCE) if response == :silence
         socket.write(response) if response
       rescue IOError, SystemCallError
         nil # the cache has left

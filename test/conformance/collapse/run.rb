@@ -52,7 +52,7 @@ module Conformance
         path = "/#{SecureRandom.hex(8)}"
         warm(one, path) if one.warm
         @origin.play(path, &one.response)
-        sockets = Array.new(CLIENTS) { |n| ask(path, one.request&.call(n)) }
+        sockets = Array.new(CLIENTS) { |n| ask(path, one.request&.call(n), one.verb) }
         sleep SETTLE
         leaving = sockets.shift(one.leave.to_i)
         leaving.each(&:close)
@@ -72,9 +72,9 @@ module Conformance
         sleep 2.5
       end
 
-      def ask(path, fields)
+      def ask(path, fields, verb = nil)
         socket = TCPSocket.new("127.0.0.1", @port)
-        socket.write("GET #{path} HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n#{fields&.map { |field| "#{field}\r\n" }&.join}\r\n")
+        socket.write("#{verb || "GET"} #{path} HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n#{fields&.map { |field| "#{field}\r\n" }&.join}\r\n")
         socket
       end
 

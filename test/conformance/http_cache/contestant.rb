@@ -24,6 +24,8 @@ module Conformance
       # What RFC 9111 permits and the cache does only if told to.
       PERMITTED = "#{PLAIN}, heuristic_ttl: 86_400,\n    statuses: [299, 400, 404, 405, 410, 414, 499, 500, 501, 502, 503, 504, 599]"
 
+      # Seconds until the origin server has to respond, where requests wait.
+      PATIENCE = 4
       # What nginx needs so that requests wait for one response, and stale responses are used where they may be. Its
       # own limits of 5 s would end the wait.
       COLLAPSE = <<~NGINX
@@ -31,6 +33,7 @@ module Conformance
         proxy_cache_lock_timeout 30s;
         proxy_cache_lock_age 30s;
         proxy_cache_background_update on;
+        proxy_read_timeout #{PATIENCE}s;
       NGINX
 
       # @param name [String]
@@ -95,7 +98,7 @@ module Conformance
           upstream "http://127.0.0.1:#{origin}"
           proxy cache: "memory:64m", cache_options: {
             #{options}
-          }
+          }#{", options: {timeouts: {first_byte: #{PATIENCE}}}" if @collapse}
         RUBY
         [RbConfig.ruby, "-I#{ROOT}/lib", "#{ROOT}/exe/neverblock", "proxy", "-C", "#{folder}/proxy.rb"]
       end
@@ -133,7 +136,7 @@ module Conformance
       def varnish(folder, port, origin)
         parameters = {default_ttl: 0, default_grace: 0, default_keep: 3600}.flat_map { |name, value| ["-p", "#{name}=#{value}"] }
         [Peer.find("varnishd"), "-F", "-j", "none", "-n", "#{folder}/varnish", "-a", "127.0.0.1:#{port}", "-b", "127.0.0.1:#{origin}",
-          *parameters, "-s", "malloc,64M"]
+          *parameters, *(["-p", "first_byte_timeout=#{PATIENCE}"] if @collapse), "-s", "malloc,64M"]
       end
     end
   end

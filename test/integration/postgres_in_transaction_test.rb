@@ -53,6 +53,56 @@ class PostgresInTransactionTest < Minitest::Test
     end
   end
 
+  # A name that is prepared after it belongs to the tables of its search path, and to this transaction.
+  def test_a_write_that_changes_a_setting_is_none_of_them
+    ask("create schema elsewhere; create table within.t (x text); create table elsewhere.t (x int); create table within.log (x text)")
+    with_database(connections: 2, target: "#{url}&options=-csearch_path%3Dwithin") do |database|
+      in_loop(limit: 60) do
+        insert = "insert into t values ($1) returning x::text"
+        database.connect do |connection|
+          change = "insert into within.log select set_config('search_path', 'elsewhere', true)"
+          connection.exec(change) # the catalogue knows the shape now
+          connection.exec("BEGIN")
+          connection.exec_params(INSERT, [1])
+          assert_equal [change], by_lease { connection.exec(change) }
+          connection.prepare("insert", insert)
+          3.times { assert_equal "7", one(connection.exec_prepared("insert", ["007"])) }
+          connection.exec("COMMIT")
+        end
+        database.connect do |connection|
+          connection.prepare("insert", insert)
+          3.times { assert_equal "007", one(connection.exec_prepared("insert", ["007"])) }
+        end
+      end
+    end
+  ensure
+    ask("drop schema if exists elsewhere cascade")
+  end
+
+  # A read may be sent a second time, as where the server has lost its name.
+  def test_the_values_of_a_call_count_and_not_those_of_later
+    with_database(connections: 2) do |database|
+      in_loop(limit: 60) do
+        database.connect do |connection|
+          sql = "select $1::text"
+          connection.prepare("read", sql)
+          pass_until("the read's duration") { connection.exec_prepared("read", ["1"]) && fast?(database, sql) }
+          params = ["7".dup]
+          physical(database).each do |one|
+            one.plain.exec("DEALLOCATE ALL")
+            one.define_singleton_method(:deliver) do |read, result| # another fiber does so while this one waits
+              params[0].replace("8")
+              params << "9"
+              super(read, result)
+            end
+          end
+          assert_equal "7", one(connection.exec_prepared("read", params))
+          assert_equal %w[8 9], params
+        end
+      end
+    end
+  end
+
   def test_an_error_aborts_the_transaction
     transaction do |connection|
       assert_raises(PG::UndefinedTable) { connection.exec("insert into within.nothing values (1)") }

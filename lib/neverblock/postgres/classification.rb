@@ -40,11 +40,12 @@ module NeverBlock
     # @!attribute [r] fingerprint
     #   @return [String] the SQL without its values, by which {Timings} learn the duration
     # @!attribute [r] plain
-    #   @return [Boolean] whether it is one read or write that has to do with no session state
+    #   @return [Boolean] whether it is one read or write that has to do with no session state and no setting
     Classification =
       Data.define(:kind, :reason, :name, :value, :setting, :several, :currval, :fingerprint, :plain) do
         def initialize(kind:, reason: nil, name: nil, value: nil, setting: nil, several: false, currval: false,
-          fingerprint: "", plain: (kind == :read || kind == :write) && !several && !currval && setting.nil?)
+          fingerprint: "",
+          plain: (kind == :read || kind == :write) && !several && !currval && setting.nil? && name.nil?)
           super
         end
 

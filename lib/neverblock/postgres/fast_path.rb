@@ -49,13 +49,14 @@ module NeverBlock
         return nowhere(connection) unless name
         @overtime&.watch
         result = connection.ask(read, name, began)
+        judged = true
         return completed(read.statement) unless result
         @tally.answered(nil)
         @timings.record(read.fingerprint, connection.heard - began, connection.read_at - began,
           ObjectSpace.memsize_of(result))
         result
       ensure
-        give_back(connection, read) if connection
+        give_back(read.connection, read, judged) if read.connection
       end
 
       private
@@ -68,10 +69,12 @@ module NeverBlock
 
       def completed(statement) = statement.done? ? statement.value : @multiplexer.run(statement)
 
-      def give_back(connection, read)
+      # @param judged [Boolean, nil] whether the result showed an unchanged session
+      def give_back(connection, read, judged)
         statement = read.statement
         return (@multiplexer.leave(statement) unless statement.done? || statement.abandoned?) if statement
         return if connection.broken
+        return @upkeep.discard(connection) if read.sent && !judged
         @pool.take_back(connection) || @upkeep.settle(connection)
       end
     end

@@ -213,10 +213,13 @@ module NeverBlock
         name = @connection.ready(read, time) or return
         @request.sql = read.sql
         result = @connection.ask(read, name, time)
-        return read.statement.value unless result
+        return read.statement.value || lost_result unless result
         @multiplexer.tally.answered(@request)
         result
       end
+
+      # It was sent: without this the caller would send it again.
+      def lost_result = raise(OutcomeUnknown.of(@connection.broken || PG::ConnectionBad.new("no result came")))
 
       def in_turn(&) = in_turn? ? yield : @mutex.synchronize(&)
 

@@ -19,7 +19,7 @@ module NeverBlock
       attr_reader :format
       # @return [PG::TypeMap, nil] the parameters' encoders
       attr_reader :encoders
-      # @return [String] its shape
+      # @return [String, nil] its shape; nil: a lease's
       attr_reader :fingerprint
       # @return [SessionDefaults]
       attr_reader :session_defaults
@@ -33,14 +33,18 @@ module NeverBlock
       attr_reader :loop
       # @return [Statement, nil] what it has become
       attr_reader :statement
+      # @return [PipelinedConnection, nil] the one that was lent to it
+      attr_accessor :connection
       # @return [Boolean] whether it was given to libpq as a whole
       attr_accessor :sent
 
-      # Positional, since keywords cost a Hash. The parameters are those of {Statement#set_up}.
+      # Positional, since keywords cost a Hash. The parameters are those of {Statement#set_up}. What is shared may be
+      # sent a second time, when the caller has changed the values: they are copied. What a lease runs has no fingerprint
+      # and is sent once.
       def initialize(sql, params, format, encoders, fingerprint, session_defaults, key, since, types, cluster,
         kind = :read)
-        @sql = sql
-        @params = params
+        @sql = fingerprint ? Statement.own(sql) : sql
+        @params = fingerprint ? Statement.own(params) : params
         @format = format
         @encoders = encoders
         @fingerprint = fingerprint
@@ -53,14 +57,14 @@ module NeverBlock
         @sent = false
         @loop = Scheduler.current
         @fiber = Fiber.current
-        @statement = nil
+        @statement = @connection = nil
       end
 
       # @param connection [PipelinedConnection]
       # @param at [Float] when it was sent, on the monotonic clock
       # @return [Statement] the one that it becomes
       def become(connection, at)
-        @statement = Statement.allocate.set_up(Statement.own(@sql), Statement.own(@params),
+        @statement = Statement.allocate.set_up(Statement.own(@sql), @fingerprint ? @params : Statement.own(@params),
           session_defaults: @session_defaults, format: @format, encoders: @encoders, types: @types, key: @key,
           since: @since, fingerprint: @fingerprint, cluster: @cluster, kind: @kind)
         @statement.of(@fiber, @loop)

@@ -24,6 +24,31 @@ class PostgresFastPathTest < Minitest::Test
     end
   end
 
+  # Such as Thread#raise, which arrives where a method ends.
+  def test_an_exception_after_a_connection_was_lent
+    in_loop do
+      opened
+      @multiplexer.pool.define_singleton_method(:lend) { |read, time| super(read, time) && raise(IOError, "outside") }
+      assert_raises(IOError) { run_at_once }
+      @multiplexer.pool.singleton_class.remove_method(:lend)
+      assert_at_rest
+      assert_equal "SELECT 1", run_at_once.cmd_status
+    end
+  end
+
+  # Whether the session is unchanged is not known then.
+  def test_an_exception_after_the_result_has_come
+    in_loop do
+      opened
+      one = @factory.opened.first
+      one.define_singleton_method(:usual?) { |_result| raise "outside" }
+      assert_raises(RuntimeError) { run_at_once }
+      assert one.broken
+      assert_empty @multiplexer.pool.connections
+      assert_equal "SELECT 1", @multiplexer.run(statement("select 1")).cmd_status
+    end
+  end
+
   def test_while_each_statement_is_audited_nothing_runs_at_once
     in_loop do
       multiplexer(audit: true)

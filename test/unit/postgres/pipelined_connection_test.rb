@@ -224,6 +224,23 @@ class PostgresPipelinedConnectionTest < Minitest::Test
     end
   end
 
+  # At the end of a statement its connection may be another's at once: its reader stays.
+  def test_a_statement_that_ends_takes_away_no_other_reader
+    in_loop do
+      one = connection { |sql| (sql == "bad") ? NeverBlockTest::FakePg.error("42601", "wrong") : NeverBlockTest::FakePg.ok }
+      other = Object.new
+      @owner.define_singleton_method(:exchanged) do |connection, statement|
+        super(connection, statement)
+        connection.instance_variable_set(:@reader, other)
+        connection.instance_variable_set(:@read, other)
+      end
+      read = NeverBlock::Postgres::Read.new("bad", [], 0, nil, -"select ?", defaults, nil, 0.0, nil, nil)
+      assert_nil one.ask(read, true, now)
+      assert_equal [other, other], %i[@reader @read].map { |name| one.instance_variable_get(name) }
+      assert_raises(PG::Error) { read.statement.value }
+    end
+  end
+
   # COPY and wait_for_notify wait for the socket: what a probe has read into libpq would not wake them.
   def test_a_connection_in_which_a_fiber_waits_is_not_probed
     in_loop do

@@ -44,7 +44,8 @@ module NeverBlock
           lose(error)
         ensure
           leave(read) unless answered
-          @reader = @read = nil
+          @reader = nil if @reader.equal?(read) # by now it may be another's
+          @read = nil if @read.equal?(read)
           @inside -= 1
           close if @broken && @inside.zero?
         end

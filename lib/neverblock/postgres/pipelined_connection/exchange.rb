@@ -36,7 +36,7 @@ module NeverBlock
           break_off(error)
           whole = true
         ensure
-          @reader = nil
+          @reader = nil if @reader.equal?(statement) # by now it may be another's
           @inside -= 1
           torn(statement) unless whole
           close if @broken && @inside.zero?

@@ -21,7 +21,8 @@ module NeverBlock
           connection = @idle.last
           return unless connection && @deepest < CROWDED_DEPTH && @held + @lent + 1 < @limit &&
             connection.session_defaults.equal?(request.session_defaults)
-          @idle.pop
+          # The request has it before an exception from outside can arrive, which is where a method ends.
+          request.connection = @idle.pop
           @lent += 1
           @shared_at = time
           connection.loop = request.loop

@@ -12,7 +12,7 @@ module NeverBlock
 
         private
 
-        # The fast path. It needs no copy of the parameters, since the statement is sent before any other fiber runs.
+        # The fast path.
         # @return [PG::Result, nil] nil: the statement goes by the queue
         def at_once(sql, params, format, encoders, classification, prepared)
           return unless @cluster && @notices.nil? && @policy.reads? && in_loop? && Array === params &&

@@ -23,7 +23,7 @@ module NeverBlock
 
       BLANK = /[ \t\r\n\f\v]+/n
       WORD = /[0-9A-Za-z_$\x80-\xff]+/n
-      LINE_COMMENT = /#[^\n]*|--(?=[\x00-\x20]|\z)[^\n]*/n
+      LINE_COMMENT = /#[^\n]*|--(?=[\x00-\x20\x7f]|\z)[^\n]*/n
       COMMENT = %r{/\*.*?\*/}mn
       # MySQL and MariaDB execute what is in these.
       EXECUTED = %r{/\*(?:!|M!)}n

@@ -13,6 +13,7 @@ class MySQLLexerTest < Minitest::Test
     assert_equal ["select", "`Name`", ",", "1", "from", "users"], tokens("SELECT `Name`, /* a ' b */ 1 -- c '\nFROM Users # d '")
     assert_equal ["select", "1", "-", "-", "1"], tokens("select 1--1"), "-- without a blank is no comment"
     assert_equal ["select"], tokens("select --"), "the end is a blank"
+    assert_equal ["select", "1", ",", "2"], tokens("select 1 --\x7f'\n, 2 -- '"), "and so is each control character"
   end
 
   def test_strings

@@ -37,7 +37,7 @@ class SqlShapeTest < Minitest::Test
   end
 
   def test_texts_without_a_shape
-    ["select 1 -- a", "select 1--1", "select 'a", "select \"a", "select 'a\\'b'", "select \"a\\\"", "select $$a$$", "select $a$b$a$", "select 1 /*! a */",
+    ["select 1 -- a", "select 1--1", "select 1 --\x7fa", "select 'a", "select \"a", "select 'a\\'b'", "select \"a\\\"", "select $$a$$", "select $a$b$a$", "select 1 /*! a */",
       "select /*M!1 a */ 1", "select /* /* a */ */ 1", "select /* a", "select a\\b", "select a\0b", "select $", "select 'a\0b'", "select é".encode("ISO-8859-1"),
       "select \xff", "select é".b, "select 1".encode("UTF-16LE")].each do |sql|
       assert_nil shape(sql), sql.inspect

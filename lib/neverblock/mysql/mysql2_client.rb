@@ -31,9 +31,11 @@ module NeverBlock
       LOCAL = 2000..2999
       # Ends a transaction in any case; the server reports it only if it was open.
       ENDED = /\A\s*(?:commit|rollback)\s*\z/i
+      # Bytes of the longest text that is compared with it: an INSERT may have megabytes.
+      LONGEST_END = 32
       # Of which the driver takes whole seconds only: half a second would be 0 for it, which is no limit.
       TIMEOUTS = %i[connect_timeout read_timeout write_timeout].freeze
-      private_constant :PLAIN, :SHORT, :LOCAL, :ENDED, :TIMEOUTS
+      private_constant :PLAIN, :SHORT, :LOCAL, :ENDED, :TIMEOUTS, :LONGEST_END
 
       # @param options [Hash{Symbol=>Object}] of Mysql2::Client.new
       # @yieldparam options [Hash{Symbol=>Object}]
@@ -63,7 +65,7 @@ module NeverBlock
             raise Mysql2::Error::TimeoutError, "Timeout waiting for a response from the last query. " \
               "(waited #{@read_timeout} seconds)"
           end
-          result(busy { @client.async_result }).tap { @in_transaction = false if ENDED.match?(sql.byteslice(0, 32).b) }
+          result(busy { @client.async_result }).tap { @in_transaction = false if ends_transaction?(sql) }
         end
       end
 
@@ -145,6 +147,9 @@ module NeverBlock
       def whole_seconds(options)
         options.to_h { |name, value| [name, (TIMEOUTS.include?(name) && Numeric === value) ? value.ceil : value] }
       end
+
+      # The whole text, since COMMIT AND CHAIN and ROLLBACK TO SAVEPOINT leave one open.
+      def ends_transaction?(sql) = sql.bytesize <= LONGEST_END && ENDED.match?(sql.b)
 
       # The driver closes its own after an error, and then another connection may have got the number.
       def own_socket

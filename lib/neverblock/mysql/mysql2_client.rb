@@ -183,6 +183,7 @@ module NeverBlock
         began = false
         value = ThreadPool.offload.call do
           began = true
+          next if left # it has not waited for this call: the client may be closed already
           value = yield
           left ? late.call(value) : value
         ensure

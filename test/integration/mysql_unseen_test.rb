@@ -38,6 +38,89 @@ class MySQLUnseenTest < Minitest::Test
       end
     end
   end
+
+  # Fiber#kill runs no `rescue`, and lets no `ensure` wait: another task tells the server.
+  def test_a_killed_fiber_in_a_statement
+    with_mysql(connections: 1) do |database|
+      in_loop do
+        fiber = nil
+        mark = "killed #{rand(1 << 40)}"
+        task = NB.spawn do
+          fiber = Fiber.current
+          database.query("select sleep(60) as `#{mark}`")
+        end
+        pass_until("the sleep") { running(mark) == "1" }
+        fiber.kill
+        pass_until("the task's end") { !task.alive? }
+        pass_until("the statement's end") { running(mark) == "0" }
+        assert_equal 7, one(database.query("select 7"))
+        pass_until("the confirmation") { database.stats[:killed] == 1 }
+        assert_equal [0, 0], database.stats.values_at(:unconfirmed, :busy)
+      end
+    end
+  end
+
+  def test_a_killed_fiber_in_a_transaction
+    with_table do |table|
+      with_mysql(connections: 1) do |database|
+        in_loop do
+          database.connect do |connection|
+            connection.query("begin")
+            connection.query("insert into #{table} (n) values (1)")
+            fiber = nil
+            mark = "killed #{rand(1 << 40)}"
+            task = NB.spawn do
+              fiber = Fiber.current
+              connection.query("select sleep(60) as `#{mark}`")
+            end
+            pass_until("the sleep") { running(mark) == "1" }
+            fiber.kill
+            pass_until("the task's end") { !task.alive? }
+            assert_raises(NeverBlock::MySQL::SessionLost) { connection.query("commit") }
+          end
+          assert_equal 0, one(database.query("select count(*) from #{table}"))
+        end
+      end
+    end
+  end
+
+  # mysql2 reads it in a thread, which must have ended when the client is closed.
+  def test_a_killed_fiber_in_mid_response
+    with_proxy(connections: 1) do |database, proxy|
+      in_loop do
+        database.query("select 1")
+        proxy.answers(1000)
+        fiber = nil
+        task = NB.spawn do
+          fiber = Fiber.current
+          database.query("select repeat('x', 100000)")
+        end
+        sleep 0.1 # that the first bytes have been read can't be seen
+        fiber.kill
+        proxy.resume
+        pass_until("the task's end") { !task.alive? }
+        assert_equal 2, one(database.query("select 2"))
+        pass_until("the confirmation") { database.stats[:killed] == 1 }
+      end
+    end
+  end
+
+  def test_a_killed_thread_in_a_statement
+    with_mysql(connections: 1) do |database|
+      database.query("select 1")
+      mark = "killed #{rand(1 << 40)}"
+      thread = Thread.new { database.query("select sleep(60) as `#{mark}`") }
+      pass_until("the sleep") { running(mark) == "1" }
+      thread.kill.join
+      assert_equal "0", running(mark)
+      assert_equal 7, one(database.query("select 7"))
+      assert_equal [1, 0, 0], database.stats.values_at(:killed, :unconfirmed, :busy)
+    end
+  end
+
+  private
+
+  def running(mark) = ask("select count(*) from information_schema.processlist where info like 'select sleep%#{mark}%'")
 end
 
 # The same with the gem mysql2.

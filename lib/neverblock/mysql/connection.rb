@@ -86,31 +86,28 @@ module NeverBlock
         @warnings = 1 # if it fails: the error itself
         result = @bare ? QUERY.bind_call(@client, sql) : @client.query(sql)
         responded
+        whole = true
         result
-      rescue Exception => error # standard:disable Lint/RescueException -- an interrupted read loses the connection too
-        @broken = true unless recoverable?(error)
+      rescue Trilogy::Error => error
+        whole = recoverable?(error)
         raise
+      ensure
+        @broken = true unless whole # an interrupted read loses the connection too, also if its fiber is killed
       end
 
-      # Reads the next result of several.
-      # @return [Trilogy::Result, nil]
-      def next_result
-        @client.next_result.tap { responded }
-      rescue Exception => error # standard:disable Lint/RescueException -- as above
-        @broken = true unless recoverable?(error)
-        raise
-      end
-
-      # Yields the client, for what is no statement.
+      # Yields the client, for what is no statement, and for the next result of several.
       # @yieldparam client [Trilogy]
       # @return [Object] the block's value
       def with_client
         value = yield @client
         responded
+        whole = true
         value
-      rescue Exception => error # standard:disable Lint/RescueException -- as above
-        @broken = true unless recoverable?(error)
+      rescue Trilogy::Error => error
+        whole = recoverable?(error)
         raise
+      ensure
+        @broken = true unless whole
       end
 
       # @return [Boolean] whether it can't be used any more
@@ -224,7 +221,6 @@ module NeverBlock
 
       # The server's own errors leave the connection as it was, and so does a text that was too long to be sent.
       def recoverable?(error)
-        return false unless Trilogy::Error === error
         return !ENDING[error.error_code] if error.error_code
         Trilogy::SynchronizationError === error || error.message.include?("TRILOGY_MAX_PACKET_EXCEEDED")
       end

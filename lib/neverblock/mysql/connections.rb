@@ -107,8 +107,9 @@ module NeverBlock
 
       # Ends a statement on the server whose fiber has given it up.
       # @param connection [Connection] its connection, which the driver has closed
-      # @return [Boolean] whether the server has confirmed the end
-      def kill(connection) = @killer.call(connection)
+      # @param later [Boolean] whether the fiber can't wait for the end
+      # @return [void]
+      def kill(connection, later: false) = later ? @killer.later(connection) : @killer.call(connection)
 
       # A statement has defined something.
       # @param sql [String]

@@ -46,6 +46,15 @@ module NeverBlock
         done ? @killed += 1 : @unconfirmed += 1
       end
 
+      # The same for a fiber that Fiber#kill ends, and that can't wait any more: another task does it. Outside of loops
+      # Thread#kill lets a thread wait.
+      # @param connection [Connection] a broken one
+      # @return [void]
+      def later(connection)
+        scheduler = Scheduler.current or return call(connection)
+        scheduler.background { call(connection) }
+      end
+
       private
 
       # Tries again while the server can't be reached, or has no connection left for this.

@@ -154,7 +154,7 @@ module NeverBlock
 
       # @return [Trilogy::Result, nil]
       def next_result
-        in_turn { @pinned&.more_results? ? remember(@pinned, @pinned.next_result) : nil }
+        in_turn { @pinned&.more_results? ? remember(@pinned, with_pinned(&:next_result)) : nil }
       end
 
       # @return [Integer]
@@ -211,8 +211,15 @@ module NeverBlock
           yield
         ensure
           @busy = false
-          @pinned ? park : (abandon if @held)
+          end_turn
         end
+      end
+
+      # A kill of the fiber or the thread runs no `rescue`: only here it is seen that the connection was lost.
+      def end_turn
+        connection = @pinned || @held
+        lose(connection, nil) if Connection === connection && connection.broken?
+        @pinned ? park : (abandon if @held)
       end
 
       # An exception from outside came while a connection changed hands.
@@ -332,7 +339,7 @@ module NeverBlock
         end
       end
 
-      # @param error [Exception] with which the connection was lost
+      # @param error [Exception, nil] with which the connection was lost; nil: its fiber is killed
       # @param unknown [Boolean] whether the server may still be committing what it has got
       def lose(connection, error, unknown: false)
         if connection.equal?(@pinned)
@@ -340,7 +347,7 @@ module NeverBlock
           @pinned = nil
           @residue.forget
         end
-        connections.kill(connection) if unknown || given_up?(error)
+        connections.kill(connection, later: error.nil?) if unknown || given_up?(error)
       ensure
         connections.drop(connection, self)
       end

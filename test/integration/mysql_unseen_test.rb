@@ -8,6 +8,24 @@ require_relative "../support/mysql"
 class MySQLUnseenTest < Minitest::Test
   include NeverBlockTest::MySQL
 
+  # A read opens a transaction then, whose snapshot is the session's own.
+  def test_a_session_without_autocommit
+    with_table do |table|
+      with_mysql(connections: 1) do |database|
+        in_loop do
+          reader = without_autocommit(database)
+          assert_equal 0, one(reader.query("select count(*) from #{table}"))
+          reader.close
+          ask("insert into #{table} (n) values (1)")
+          reader = without_autocommit(database)
+          assert_equal 1, one(reader.query("select count(*) from #{table}"))
+        ensure
+          reader&.close
+        end
+      end
+    end
+  end
+
   # COMMIT AND CHAIN opens the next one: a connection that counts as free loses what is written there.
   def test_statements_that_look_like_the_end_of_a_transaction
     with_table do |table|
@@ -121,9 +139,25 @@ class MySQLUnseenTest < Minitest::Test
   private
 
   def running(mark) = ask("select count(*) from information_schema.processlist where info like 'select sleep%#{mark}%'")
+
+  def without_autocommit(database)
+    database.connection.tap { |connection| connection.configure { connection.query("SET autocommit = 0") } }
+  end
 end
 
 # The same with the gem mysql2.
 class MySQL2UnseenTest < MySQLUnseenTest
   include NeverBlockTest::ByMysql2
+
+  # Its client can't tell them from others.
+  def test_a_session_without_autocommit
+    {"autocommit = 0" => /autocommit is 0.*trilogy/, "completion_type = CHAIN" => /completion_type is CHAIN.*trilogy/}.each do |setting, message|
+      with_mysql do |database|
+        connection = database.connection
+        connection.configure { connection.query("SET #{setting}") }
+        assert_match message, in_loop { assert_raises(NeverBlock::ConfigurationError) { connection.query("select 1") } }.message
+        assert_equal [0, 0], database.stats.values_at(:connections, :busy)
+      end
+    end
+  end
 end

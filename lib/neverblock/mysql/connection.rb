@@ -71,7 +71,7 @@ module NeverBlock
         @warnings = 0
         track
         session_defaults.each { |sql| client.query(sql) }
-        @id, @sql_mode = client.query(GREETING).rows.first
+        read_settings
         @status = client.server_status
         @autocommit = @status & Trilogy::SERVER_STATUS_AUTOCOMMIT
       end
@@ -187,6 +187,10 @@ module NeverBlock
       def inspect = "#<NeverBlock::MySQL::Connection #{@id}#{" broken" if @broken}#{" with #{@state}" if @state}>"
 
       private
+
+      def read_settings
+        @id, @sql_mode = @client.query(GREETING).rows.first
+      end
 
       # Servers before MySQL 5.7 and MariaDB 10.2 do not know it.
       def track

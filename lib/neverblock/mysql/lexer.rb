@@ -30,6 +30,7 @@ module NeverBlock
       QUOTED_NAME = /`(?:[^`]|``)*`/mn
       VARIABLE = /@@?/n
       ASSIGNMENT = /:=/n
+      NULL = /\\N/n
       ESCAPED = {"'" => /'(?:[^'\\]|\\.|'')*'/mn, '"' => /"(?:[^"\\]|\\.|"")*"/mn}.freeze
       PLAIN = {"'" => /'(?:[^']|'')*'/mn, '"' => /"(?:[^"]|"")*"/mn}.freeze
       ENCODINGS = [Encoding::UTF_8, Encoding::US_ASCII, Encoding::BINARY].freeze
@@ -91,6 +92,7 @@ module NeverBlock
         when "/" then slash(scanner)
         when "@" then scanner.scan(VARIABLE)
         when ":" then scanner.scan(ASSIGNMENT) || scanner.getch
+        when "\\" then scanner.scan(NULL) || scanner.getch # a word may follow at once
         when "\0" then raise Unreadable, "it has a zero byte outside of strings"
         else scanner.getch
         end

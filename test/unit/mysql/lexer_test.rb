@@ -39,6 +39,10 @@ class MySQLLexerTest < Minitest::Test
     assert_equal ["1now", "(", ")"], tokens("1now()")
   end
 
+  def test_a_word_after_null
+    assert_equal ["select", "\\N", "into", "@", "x"], tokens("select \\Ninto @x")
+  end
+
   def test_other_encodings_and_broken_bytes
     assert_equal ["'\xff'".b], tokens("'\xff'")
     assert_equal ["'\xff'".b], tokens("'\xff'".b)

@@ -57,6 +57,19 @@ class MySQLUnseenTest < Minitest::Test
     end
   end
 
+  # There the byte 0xA0 is a blank, after which -- begins a comment.
+  def test_a_lock_behind_a_comment_in_latin1
+    with_mysql(connections: 2) do |database|
+      in_loop do
+        database.connect do |connection|
+          connection.configure { connection.query("SET NAMES latin1") }
+          connection.query("select 1 --\xA0'\n, get_lock('in latin1', 0) -- '".b)
+        end
+        pass_until("its release") { one(database.query("select is_free_lock('in latin1')")) == 1 }
+      end
+    end
+  end
+
   # Fiber#kill runs no `rescue`, and lets no `ensure` wait: another task tells the server.
   def test_a_killed_fiber_in_a_statement
     with_mysql(connections: 1) do |database|

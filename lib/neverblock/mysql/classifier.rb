@@ -29,14 +29,18 @@ module NeverBlock
       MESSAGES = %w[warnings errors].to_h { |word| [word, true] }.freeze
       # Kinds that depend on words alone, not on literals.
       BY_SHAPE = ->(found) { found.kind == :read || found.kind == :write }
+      # Character sets in which no byte outside of ASCII is a blank, a quote or a backslash for the server.
+      SAFE_CHARSETS = /\A(?:utf8|ascii\z|binary\z)/
       private_constant(*constants(false))
 
       # @param sql_mode [String] as in @@sql_mode
+      # @param charset [String] as in @@character_set_client
       # @param risky [Hash{String=>String}, nil] reasons by name of view or table, in lower case; nil: they are unknown,
       #   so that no statement is sure
       # @param shareable_functions [Array<String>] functions of the user's that neither leave nor read session state
-      def initialize(sql_mode: "", risky: {}, shareable_functions: [])
+      def initialize(sql_mode: "", charset: "utf8mb4", risky: {}, shareable_functions: [])
         @lexer = Lexer.new(sql_mode)
+        @foreign = session("it has bytes outside of ASCII, in #{charset}") unless SAFE_CHARSETS.match?(charset)
         @risky = risky
         @shareable = shareable_functions.to_h { |name| [name.downcase, true] }
         @cache = Sql::ClassificationCache.new(mysql: true, by_shape: BY_SHAPE) { |sql| classify(sql) }
@@ -44,7 +48,7 @@ module NeverBlock
 
       # @param sql [String]
       # @return [Classification] frozen
-      def call(sql) = @cache.call(sql)
+      def call(sql) = (@foreign && !sql.ascii_only?) ? @foreign : @cache.call(sql)
 
       # @param sql [String] of a query
       # @return [StatementScanner]

@@ -14,7 +14,7 @@ module NeverBlock
     # @api private
     class Connection
       # What is read and set before the first statement.
-      GREETING = "SELECT CONNECTION_ID(), @@sql_mode"
+      GREETING = "SELECT CONNECTION_ID(), @@sql_mode, @@character_set_client"
       TRACKING = "SET @@SESSION.session_track_state_change = ON"
 
       # Codes of the server with which it ends the connection: killed, shut down, idle for too long.
@@ -39,6 +39,8 @@ module NeverBlock
       attr_reader :id
       # @return [String]
       attr_reader :sql_mode
+      # @return [String] in which the server reads statements
+      attr_reader :charset
       # @return [Float] when it was opened, on the monotonic clock
       attr_reader :opened_at
       # @return [String, nil] what it is used for, for messages
@@ -189,7 +191,7 @@ module NeverBlock
       private
 
       def read_settings
-        @id, @sql_mode = @client.query(GREETING).rows.first
+        @id, @sql_mode, @charset = @client.query(GREETING).rows.first
       end
 
       # Servers before MySQL 5.7 and MariaDB 10.2 do not know it.

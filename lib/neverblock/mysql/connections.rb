@@ -157,7 +157,7 @@ module NeverBlock
         @sql_mode = connection.sql_mode
         @encoding = connection.client.encoding if connection.client.respond_to?(:encoding)
         risky = Catalogue.risky(connection, sql_mode: @sql_mode, shareable_functions: @shareable)
-        Classifier.new(sql_mode: @sql_mode, risky:, shareable_functions: @shareable)
+        Classifier.new(sql_mode: @sql_mode, charset: connection.charset, risky:, shareable_functions: @shareable)
       end
 
       # The fiber does not go on before its transaction is rolled back, even if it is being cancelled.

@@ -24,7 +24,7 @@ module NeverBlock
       private
 
       def read_settings
-        @id, @sql_mode, autocommit, completion = @client.query(GREETING).rows.first
+        @id, @sql_mode, @charset, autocommit, completion = @client.query(GREETING).rows.first
         refuse("autocommit is #{autocommit}", "autocommit on") unless autocommit.to_s == "1"
         refuse("completion_type is #{completion}", "completion_type at NO_CHAIN") unless completion == "NO_CHAIN"
       end

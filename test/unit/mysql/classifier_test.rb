@@ -108,6 +108,17 @@ class MySQLClassifierTest < Minitest::Test
     assert_equal :begin, blind.call("begin").kind
   end
 
+  # In latin1 the byte 0xA0 is a blank; in GBK a second byte may look like a backslash.
+  def test_bytes_outside_of_ascii_in_other_character_sets
+    %w[latin1 gbk cp932 koi8r].each do |charset|
+      classifier = Classifier.new(charset:)
+      assert_match charset, classifier.call("select 'é'").reason
+      assert_equal [:session, :session], [classifier.call("select 1 from\xA0t".b).kind, classifier.call("select '\xD5\x5C'".b).kind]
+      assert_equal [:read, :begin], [classifier.call("select 1").kind, classifier.call("begin").kind]
+    end
+    %w[utf8 utf8mb3 utf8mb4 ascii binary].each { |charset| assert_equal :read, Classifier.new(charset:).call("select 'é'").kind }
+  end
+
   def test_texts_that_differ_in_literals_are_read_once
     classifier = Classifier.new(sql_mode: "ANSI_QUOTES")
     assert_same classifier.call("select `a 1` from b where c = 1"), classifier.call("select `a 1` from b where c = 2")

@@ -3,6 +3,7 @@
 require "test_helper"
 require "net/http"
 require "support/fronted"
+require "support/peer"
 
 # The request debouncer of 2013 gave one response to all that asked for a URL at the same time, and for 20 s after.
 # `neverblock proxy --ttl 20 --collapse=same-url` does so too. Each hole of the old one is a test by its name.
@@ -198,7 +199,45 @@ class DebouncerTest < Minitest::Test
   def test_hole_the_first_clients_headers_reached_the_origin_for_all
     debounce(numbered)
     ask(get("/", "User-Agent: one", "X-Forwarded-For: 1.1.1.1", "Referer: secret", "X-Own: 1"))
-    assert_equal %w[host via x-forwarded-host x-forwarded-proto], sent_fields.keys.sort
+    assert_equal %w[host via x-forwarded-for x-forwarded-host x-forwarded-proto], sent_fields.keys.sort
+  end
+
+  # The upstream's peer is the proxy: of a fetch without an address it would say that its client is local.
+  def test_a_fetch_is_of_no_local_client
+    debounce(numbered)
+    2.times { ask(get("/", "X-Forwarded-For: 127.0.0.1")) }
+    assert_equal ["0.0.0.0", 1], [sent_fields["x-forwarded-for"], scripted.requests.size]
+  end
+
+  # An upstream may redirect the one to the other.
+  def test_a_url_with_an_empty_query_is_fetched_as_the_one_without
+    debounce(->(peer) do
+      while (text = peer.request)
+        peer << (text.start_with?("GET /a? ") ? "HTTP/1.1 301 x\r\nLocation: /a\r\nContent-Length: 0\r\n\r\n" : OK)
+      end
+    end)
+    assert_equal [200, 200], [get("/a?"), get("/a")].map { |bytes| ask(bytes).status }
+    assert_equal ["GET /a HTTP/1.1"], scripted.requests.map { |text| text.lines(chomp: true).first }
+  end
+
+  # Two of them ask each other: the first gets its own request, and would wait for itself.
+  def test_a_ring_of_caching_proxies_is_a_loop
+    other = nil
+    back = ->(env) { other.call(env) }
+    port = NeverBlockTest::Peer.free_port
+    front_of("http://127.0.0.1:#{port}", wrap: ->(proxy) { ring(proxy) })
+    second = NeverBlock::Proxy.new(server.addresses.first.sub("tcp:", "http:"), via: "there")
+    other = ring(second)
+    servers << NeverBlock::Server.new(back, bind: "tcp://127.0.0.1:#{port}", error_log: errors, request_body: :stream).start
+    assert_equal 508, ask(get("/", "Via: 1.1 elsewhere")).status
+  ensure
+    second&.close
+  end
+
+  # The cache that `neverblock proxy` has in front.
+  def ring(proxy)
+    cache = NeverBlock::Cache.new(proxy, default_ttl: 20, same_url: true, pass_headers: ["via"])
+    ->(env) { proxy.refuse(env) || cache.call(env) }
   end
 
   # ---- its failures ----

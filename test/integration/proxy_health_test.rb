@@ -91,8 +91,9 @@ class ProxyHealthTest < Minitest::Test
       servers << back
       wrap = ->(proxy) { ->(env) { proxy.call(env.merge("REMOTE_ADDR" => env["QUERY_STRING"])) } }
       front_of(url_of(back), wrap:, proxy_protocol: version)
-      assert_equal %w[192.0.2.7 2001:db8::9 192.0.2.8], %w[192.0.2.7 2001:db8::9 192.0.2.8].map { |address| ask(get("/?#{address}")).body }
-      assert_equal [3, 0], proxy.stats.values.first[:connections].values_at(:opened, :idle)
+      addresses = ["192.0.2.7", "2001:db8::9", "192.0.2.8", ""] # the last one: of a unix socket
+      assert_equal %w[192.0.2.7 2001:db8::9 192.0.2.8 0.0.0.0], addresses.map { |address| ask(get("/?#{address}")).body }
+      assert_equal [4, 0], proxy.stats.values.first[:connections].values_at(:opened, :idle)
     end
   end
 

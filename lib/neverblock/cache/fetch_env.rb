@@ -147,9 +147,10 @@ module NeverBlock
       end
 
       def query(env, query)
-        return if env["QUERY_STRING"].to_s == query
+        return if env["QUERY_STRING"].to_s == query && !query.empty? # "/a?" has the key of "/a"
         env["QUERY_STRING"] = query
-        URLS.each { |name| env[name] = "#{env[name].partition("?").first}?#{query}".chomp("?") if env.key?(name) }
+        query = "?#{query}" unless query.empty?
+        URLS.each { |name| env[name] = "#{env[name].partition("?").first}#{query}" if env.key?(name) }
       end
 
       def kind(name)

@@ -12,7 +12,8 @@ module NeverBlock
     # @api private
     class ProxyApp
       STORE = "memory:64m"
-      private_constant :STORE
+      ROUTE = "via"
+      private_constant :STORE, :ROUTE
 
       # @param configuration [Server::Configuration]
       def initialize(configuration)
@@ -64,7 +65,15 @@ module NeverBlock
       def cache_options
         collapse = @configuration[:proxy_collapse]
         {store: @configuration[:proxy_cache] || STORE, default_ttl: @configuration[:proxy_ttl],
-         collapse: collapse != false, same_url: collapse == :same_url, **@configuration[:proxy_cache_options]}
+         collapse: collapse != false, same_url: collapse == :same_url, **with_route(@configuration[:proxy_cache_options])}
+      end
+
+      # Fetches have Via, by which proxies that ask each other in a ring find the loop. Without it each would wait for
+      # its own response.
+      def with_route(options)
+        ignored, passed = options.values_at(:ignore_headers, :pass_headers).map { |names| Array(names) }
+        return options if ignored.any? { |name| String === name && name.casecmp?(ROUTE) }
+        {**options, pass_headers: passed | [ROUTE]}
       end
     end
   end

@@ -22,6 +22,10 @@ module NeverBlock
       # What a fetch of the cache has in place of a client's address.
       # @api private
       NO_ADDRESS = [nil, "", "0.0.0.0"].freeze
+      # The address of such a client in X-Forwarded-For and in the PROXY protocol. Without one the upstream would take
+      # the proxy's own address for the client's, and on one host that is localhost.
+      # @api private
+      NOBODY = "0.0.0.0"
       ADDRESS = /\A[\h:.]+\z/
       TOKEN = /\A[!#$%&'*+\-.^_`|~0-9A-Za-z]+\z/
       private_constant :CLAIMS, :PREFIX, :UNKNOWN, :ADDRESS, :TOKEN
@@ -72,8 +76,7 @@ module NeverBlock
 
       def x_forwarded(env, address, trusted, fields)
         before = env["HTTP_X_FORWARDED_FOR"] if trusted
-        chain = (before && address) ? "#{before}, #{address}" : before || address
-        fields << ["x-forwarded-for", chain] if chain
+        fields << ["x-forwarded-for", [*before, address || NOBODY].join(", ")]
         fields << ["x-forwarded-proto", (env["HTTP_X_FORWARDED_PROTO"] if trusted) || env["rack.url_scheme"]]
         host = (env["HTTP_X_FORWARDED_HOST"] if trusted) || env["HTTP_HOST"]
         fields << ["x-forwarded-host", host] if host

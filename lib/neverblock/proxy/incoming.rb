@@ -37,7 +37,7 @@ module NeverBlock
         input, length = content(env)
         upgrade = upgrade(env) unless input
         request = Request.new(env["REQUEST_METHOD"], target(env), fields: fields(env), host: host(env), body: input,
-          length:, upgrade:, expect_continue: !input.nil? && env.key?("HTTP_EXPECT"), client: env["REMOTE_ADDR"])
+          length:, upgrade:, expect_continue: !input.nil? && env.key?("HTTP_EXPECT"), client: env["REMOTE_ADDR"].to_s)
         [request, input]
       end
 

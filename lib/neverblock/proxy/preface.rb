@@ -21,7 +21,9 @@ module NeverBlock
       private_constant :SIGNATURE, :LOCAL, :PROXY, :TCP4, :TCP6
 
       # @param version [Integer] 1 or 2
-      # @param address [String, nil] the client's; nil: there is none, as of a check or a response for many clients
+      # @param address [String, nil] the client's; nil: there is no client, as of a check. A text that is no address, as
+      #   of a unix socket or of a response for many clients, becomes {Forwarded::NOBODY}: with UNKNOWN the upstream
+      #   would go by the proxy's own address
       # @return [String]
       def self.call(version, address)
         address = parse(address)
@@ -31,11 +33,11 @@ module NeverBlock
       # @param text [String, nil]
       # @return [IPAddr, nil]
       def self.parse(text)
-        return if Forwarded::NO_ADDRESS.include?(text)
+        return if text.nil?
         address = IPAddr.new(text)
         address.ipv4_mapped? ? address.native : address
       rescue IPAddr::Error
-        nil # a unix socket has none
+        IPAddr.new(Forwarded::NOBODY)
       end
 
       def self.line(address)

@@ -54,6 +54,18 @@ class CLIProxyCommandTest < Minitest::Test
     {"--collapse" => true, "--collapse=on" => true, "--collapse=off" => false}.each { |option, value| assert_equal value, settings(option)[:proxy_collapse] }
   end
 
+  # Otherwise caching proxies that ask each other would find the loop only when they have waited for each other.
+  def test_its_cache_passes_the_route_on
+    passed = ->(**options) do
+      FileUtils.mkdir_p("config")
+      File.write("config/neverblock.rb", "proxy ttl: 5, cache_options: #{options}")
+      NeverBlock::CLI::ProxyApp.new(settings).send(:cache_options)[:pass_headers]
+    end
+    assert_equal ["via"], passed.call
+    assert_equal %w[x-a via], passed.call(pass_headers: ["x-a"])
+    assert_nil passed.call(ignore_headers: ["Via"])
+  end
+
   def test_a_socket_of_the_user
     assert_equal "#{@folder}/neverblock-proxy.sock", settings(env: {"XDG_RUNTIME_DIR" => @folder})[:control]
     UNIXServer.open("#{@folder}/neverblock-proxy.sock") { assert_nil settings(env: {"XDG_RUNTIME_DIR" => @folder})[:control] }

@@ -61,11 +61,14 @@ class ProxyPartsTest < Minitest::Test
     assert_equal "PROXY TCP4 192.0.2.7 0.0.0.0 0 0\r\n", preface.(1, "192.0.2.7")
     assert_equal "PROXY TCP4 192.0.2.7 0.0.0.0 0 0\r\n", preface.(1, "::ffff:192.0.2.7")
     assert_equal "PROXY TCP6 2001:db8::1 :: 0 0\r\n", preface.(1, "2001:db8::1")
-    [nil, "", "0.0.0.0", "localhost", "1.2.3.4\r\n"].each { |none| assert_equal "PROXY UNKNOWN\r\n", preface.(1, none) }
+    # With UNKNOWN the upstream would take the proxy's address for the client's.
+    ["", "0.0.0.0", "localhost", "1.2.3.4\r\n"].each { |none| assert_equal "PROXY TCP4 0.0.0.0 0.0.0.0 0 0\r\n", preface.(1, none) }
+    assert_equal "PROXY UNKNOWN\r\n", preface.(1, nil)
     signature = "\r\n\r\n\0\r\nQUIT\n".b
     assert_equal signature + "\x21\x11\0\x0c\xc0\0\2\7#{"\0" * 8}".b, preface.(2, "192.0.2.7")
     assert_equal signature + "\x21\x21\0\x24#{"\0" * 15}\1#{"\0" * 20}".b, preface.(2, "::1")
     assert_equal signature + "\x20\0\0\0".b, preface.(2, nil)
+    assert_equal signature + "\x21\x11\0\x0c#{"\0" * 12}".b, preface.(2, "")
   end
 
   def test_forwarded
@@ -78,10 +81,17 @@ class ProxyPartsTest < Minitest::Test
     refute both.trusts?(env.merge("REMOTE_ADDR" => ""))
     assert Proxy::Forwarded.new(:none, [IPAddr.new("10.0.0.0/8")]).trusts?("REMOTE_ADDR" => "::ffff:10.1.1.1")
     assert_empty Proxy::Forwarded.new(:none, []).call(env, false)
-    # A fetch of the cache has no client.
-    unknown = env.merge("REMOTE_ADDR" => "0.0.0.0")
-    assert_equal ["for=unknown;proto=https;host=\"a:8080\""], Proxy::Forwarded.new(:forwarded, []).call(unknown, false).map(&:last)
-    refute_includes Proxy::Forwarded.new(:x_forwarded, []).call(unknown, false).map(&:first), "x-forwarded-for"
+  end
+
+  # Without a field an upstream on the same host would take the proxy's address for the client's, and the client for local.
+  def test_a_client_without_an_address_is_not_local
+    [nil, "", "0.0.0.0", "localhost"].each do |address|
+      env = {"REMOTE_ADDR" => address, "rack.url_scheme" => "https", "HTTP_HOST" => "a:8080", "HTTP_X_FORWARDED_FOR" => "1.1.1.1"}
+      assert_equal ["for=unknown;proto=https;host=\"a:8080\""], Proxy::Forwarded.new(:forwarded, []).call(env, false).map(&:last)
+      fields = Proxy::Forwarded.new(:x_forwarded, [])
+      assert_equal %w[0.0.0.0 https a:8080], fields.call(env, false).map(&:last)
+      assert_equal "1.1.1.1, 0.0.0.0", fields.call(env, true).to_h.fetch("x-forwarded-for")
+    end
   end
 
   def test_fields_for_a_client

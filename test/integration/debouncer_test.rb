@@ -115,11 +115,40 @@ class DebouncerTest < Minitest::Test
 
   def test_hole_vary_was_ignored
     debounce(numbered("Vary: Accept-Language, X-Theme"))
-    assert_equal %w[1 2 1], bodies(get("/", "Accept-Language: de"), get("/", "Accept-Language: en"), get("/", "Accept-Language: de"))
+    # The first was asked for without the header.
+    assert_equal %w[2 3 2], bodies(get("/", "Accept-Language: de"), get("/", "Accept-Language: en"), get("/", "Accept-Language: de"))
     assert_equal "en", sent_fields["accept-language"]
     dark = bodies(get("/", "X-Theme: dark"), get("/", "X-Theme: light"), get("/", "X-Theme: dark"))
     assert_equal [dark.first], dark.values_at(0, 2).uniq
     refute_equal dark[0], dark[1]
+  end
+
+  # An upstream that negotiates and does not say so: one client's header would decide for all.
+  def test_a_client_does_not_choose_the_form_for_others
+    debounce(numbered("Content-Type: text/plain"))
+    lines = ["Accept: application/json", "Accept-Language: de", "Accept-Encoding: zstd", "Accept-Charset: x"]
+    assert_equal %w[1 1], bodies(get("/", *lines), get("/", "Accept: text/html"))
+    assert_empty sent_fields.keys.grep(/accept/)
+  end
+
+  def test_without_same_url_each_form_is_kept_by_itself
+    debounce(numbered, cache: {same_url: false})
+    ["Accept: a/b", "Accept-Language: de", "Accept-Encoding: zstd", "Accept-Charset: x"].each.with_index(1) do |line, number|
+      assert_equal [number.to_s] * 2, bodies(get("/", line), get("/", line)), line
+      name, value = line.downcase.split(": ")
+      assert_equal value, sent_fields[name]
+    end
+    assert_equal %w[5 5], bodies(get, get)
+    assert_nil ask(get)["vary"]
+  end
+
+  def test_without_same_url_those_that_wait_get_their_own_form
+    debounce(held, cache: {same_url: false})
+    clients = %w[a/a b/b a/a b/b].map { |type| connect << get("/", "Accept: #{type}") }
+    await_waiting(4)
+    4.times { @gate << 1 }
+    assert_equal [200], clients.map { |wire| wire.answer.status }.uniq
+    assert_equal %w[a/a b/b], scripted.requests.map { |text| text[/^accept: (.*)\r/, 1] }.sort
   end
 
   def test_hole_vary_on_anything_was_ignored

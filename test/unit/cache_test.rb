@@ -86,6 +86,13 @@ class CacheTest < Minitest::Test
     assert_equal 3, @calls, "one was made without the header"
   end
 
+  # A client that can't decode it has no use for it.
+  def test_an_encoded_response_that_does_not_say_so_depends_on_the_encodings
+    cached { |env| ok("for #{env["HTTP_ACCEPT_ENCODING"]}", "cache-control" => "max-age=60", **{"content-encoding" => env["HTTP_ACCEPT_ENCODING"]}.compact) }
+    bodies = ["gzip", "br", "gzip", nil].map { |codings| get("/a", **{"HTTP_ACCEPT_ENCODING" => codings}.compact).body }
+    assert_equal ["for gzip", "for br", "for gzip", "for "], bodies
+  end
+
   # An app that shows a header, and does not say so.
   def test_an_unusual_header_is_part_of_the_key
     cached { |env| ok("hello #{env["HTTP_X_NAME"]}", "cache-control" => "max-age=60") }

@@ -88,7 +88,7 @@ module NeverBlock
         reason = not_shared(env, status, headers, body)
         alone = reason && !(ill && @fill.again? && for_all?(env, headers))
         return give(status, headers, body, reason, ill:) if alone
-        vary = Vary.new(headers["vary"])
+        vary = @settings.vary_of(status, headers)
         return again_with(@names | vary.names) if dropped?(vary.names - @names)
         return again_with(vary.names) if dropped?(@names - vary.names) # it may depend on what it does not name any more
         share(env, status, headers, body, vary, stored: reason.nil?)
@@ -138,7 +138,7 @@ module NeverBlock
       def merge(env, headers)
         return unless Conditional.selects?(@stale.headers, headers)
         merged = StoredHeaders.of(Conditional.merge(@stale.headers, headers, received_at: @responded_at))
-        return unless Vary.new(merged["vary"]) == Vary.new(@stale.headers["vary"])
+        return unless @settings.vary_of(@stale.status, merged) == @settings.vary(@stale)
         merged unless ResponsePolicy.of_validation(status: @stale.status, headers: merged, not_modified: headers,
           request_env: env, **@settings.policy)
       end

@@ -16,7 +16,8 @@ module NeverBlock
     #   fetch_env.call(env, pass: ["user-agent"])
     # @api private
     class FetchEnv
-      # Headers that reach the app, and on which a response depends only if it says so (Vary).
+      # Headers that reach the app, and on which a response depends only if it says so (Vary). With `same_url` they
+      # do not reach the app, unless a response varies on them: one client's would decide for all.
       NEGOTIATED = %w[ACCEPT ACCEPT_CHARSET ACCEPT_ENCODING ACCEPT_LANGUAGE].freeze
 
       # Headers that do not reach the app, unless a response varies on them: they differ from client to client or from
@@ -80,7 +81,7 @@ module NeverBlock
       # @param allow [Array<String>] env entries of outer middleware that are the same for all clients
       # @param pass [Array<String>] further headers that reach the app, and count only if a response varies on them;
       #   "*": all unusual ones
-      # @param same_url [Boolean] whether unusual headers do not reach the app either
+      # @param same_url [Boolean] whether unusual headers, and those that negotiate, do not reach the app either
       def initialize(ignore: [], allow: [], pass: [], same_url: false)
         @unusual = if same_url then :drop
         else
@@ -88,7 +89,8 @@ module NeverBlock
         end
         @entries = {}
         [*DROPPED, *ignore].each { |name| @entries[entry(name)] = :drop }
-        [*NEGOTIATED, *pass].each { |name| @entries[entry(name)] = :pass }
+        NEGOTIATED.each { |name| @entries[entry(name)] = same_url ? :drop : :pass }
+        pass.each { |name| @entries[entry(name)] = :pass }
         [*SERVER, *SETTINGS, *allow].each { |name| @entries[name] = :pass }
         CLIENT.each { |name| @entries[name] = :drop }
         SESSION.each { |name| @entries[name] = :session }

@@ -52,7 +52,7 @@ module NeverBlock
         date = HttpDate.parse(headers["date"], now: @responded_at) || @responded_at
         lifetime = explicit_lifetime(headers, date)
         lifetime ||= heuristic(status, headers, date, heuristic_ttl) if heuristic_ttl
-        lifetime ||= default_ttl if default_ttl && usual?(status, headers)
+        lifetime ||= (@default = default_ttl) if default_ttl && usual?(status, headers)
         @explicit = !lifetime.nil?
         @lifetime = (lifetime && Statuses.storable?(status, statuses)) ? lifetime : 0
         @initial_age = initial_age(headers["age"], date, requested_at.to_f)
@@ -62,6 +62,9 @@ module NeverBlock
       # @return [Boolean] whether the response itself, or the configuration, says how long it is fresh. `no-cache` says
       #   so too
       def explicit? = @explicit || must_validate?
+
+      # @return [Boolean] whether the lifetime is the configuration's `default_ttl`
+      def default? = !@default.nil?
 
       # A response from the future was stored before the clock was set back, and its age is unknown.
       # @param now [Numeric]

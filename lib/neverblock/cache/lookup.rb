@@ -69,8 +69,8 @@ module NeverBlock
 
       # @return [Boolean] whether the entry's response would be this request's too
       def like?(entry)
-        field = entry.headers["vary"] or return entry.vary == @extras
-        entry.vary == [*entry.known(:vary) { Vary.new(field) }.values(@env), *@extras]
+        vary = @rooms.settings.vary(entry)
+        vary.empty? ? entry.vary == @extras : entry.vary == [*vary.values(@env), *@extras]
       end
 
       # @return [Array, nil] nil: it can't be used without the app

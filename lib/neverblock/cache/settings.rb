@@ -6,6 +6,7 @@ require_relative "fetch_env"
 require_relative "freshness"
 require_relative "revision"
 require_relative "statuses"
+require_relative "vary"
 
 module NeverBlock
   class Cache
@@ -38,7 +39,13 @@ module NeverBlock
       FURTHER = %i[statuses].freeze
       # Headers that requests with credentials have.
       CREDENTIALS = %w[cookie authorization].freeze
-      private_constant :SECONDS, :COUNT, :SIZE, :FLAG, :OPTIONS, :LISTS, :REQUESTS, :FURTHER, :CREDENTIALS
+      # What a response without a Vary depends on, if its lifetime is `default_ttl`: its app declares nothing.
+      NEGOTIATED = Vary.new("accept, accept-charset, accept-encoding, accept-language")
+      # What an encoded response without a Vary depends on.
+      ENCODED = Vary.new("accept-encoding")
+      NOTHING = Vary.new(nil)
+      private_constant :SECONDS, :COUNT, :SIZE, :FLAG, :OPTIONS, :LISTS, :REQUESTS, :FURTHER, :CREDENTIALS, :NEGOTIATED,
+        :ENCODED, :NOTHING
 
       attr_reader(*OPTIONS.keys, *LISTS.keys, *FURTHER)
 
@@ -69,6 +76,8 @@ module NeverBlock
         @policy = {credential_entries: requests.credential_entries, **@lifetimes}.freeze
         plain = default_ttl.nil? && heuristic_ttl.nil? && statuses.empty?
         @known_as = plain ? targeted : [default_ttl, heuristic_ttl, statuses, *targeted].freeze
+        @undeclared = default_ttl && !same_url
+        @varies_as = @undeclared ? [:vary, *@known_as].freeze : :vary
         check_passed
       end
 
@@ -89,6 +98,22 @@ module NeverBlock
           Freshness.new(status: entry.status, headers: entry.headers, requested_at: entry.requested_at,
             responded_at: entry.responded_at, **@lifetimes)
         end
+      end
+
+      # @param entry [Entry]
+      # @return [Vary] the request headers on which the entry's response depends
+      def vary(entry)
+        entry.known(@varies_as) { vary_of(entry.status, entry.headers) { freshness(entry) } }
+      end
+
+      # @param status [Integer]
+      # @param headers [Hash] a response's
+      # @yieldreturn [Freshness] of the response; without a block it is computed
+      # @return [Vary] as the response says, or what a response that says nothing may depend on
+      def vary_of(status, headers)
+        return Vary.new(headers["vary"]) if headers["vary"]
+        return NEGOTIATED if @undeclared && (block_given? ? yield : freshness_of(status, headers)).default?
+        headers["content-encoding"] ? ENCODED : NOTHING
       end
 
       # @param status [Integer]
@@ -113,6 +138,11 @@ module NeverBlock
         unknown = options.keys.find { |name| !known.include?(name) } or return
         raise ConfigurationError, "NeverBlock::Cache has no option #{unknown.inspect}. " \
           "Its options are #{[:store, *known, :revision].join(", ")}"
+      end
+
+      def freshness_of(status, headers)
+        now = Process.clock_gettime(Process::CLOCK_REALTIME)
+        Freshness.new(status:, headers:, requested_at: now, responded_at: now, **@lifetimes)
       end
 
       def set(name, value) = instance_variable_set(:"@#{name}", value)

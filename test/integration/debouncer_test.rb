@@ -191,6 +191,26 @@ class DebouncerTest < Minitest::Test
     assert_equal 5, scripted.requests.size
   end
 
+  def test_what_forbids_to_share_is_not_removed_by_connection
+    ["Set-Cookie: a=b", "Cache-Control: private", "Vary: Cookie"].each do |line|
+      debounce(numbered(line, "Connection: #{line[/\A[^:]+/]}"))
+      assert_equal %w[1 2], bodies(get, get), line
+      proxy.close
+      scripted.close
+    end
+  end
+
+  # The content that the upstream means is another one.
+  def test_a_response_whose_content_is_elsewhere_is_not_shared
+    ["X-Accel-Redirect: /a", "X-Sendfile: /a", "X-Reproxy-URL: http://a"].each do |line|
+      debounce(numbered(line, "Cache-Control: public, max-age=60"), cache: {details: true})
+      assert_equal %w[1 2 3], bodies(get, get, get), line
+      assert_match(/detail=unshared/, ask(get)["cache-status"])
+      proxy.close
+      scripted.close
+    end
+  end
+
   # ---- it held the whole content ----
 
   def test_hole_the_content_was_buffered_without_limit

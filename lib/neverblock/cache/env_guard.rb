@@ -23,17 +23,19 @@ module NeverBlock
         content_security_policy content_security_policy_report_only content_security_policy_nonce_directives
         permissions_policy
       ].map { |name| "action_dispatch.#{name}" }.freeze
+      # An app's own word that the response is for one client: of {NeverBlock::Proxy}, which drops the fields that say so.
+      UNSHARED = "neverblock.unshared"
       # What is written to a jar of cookies.
       Written = Struct.new(:any) do
         def set_cookie(*) = self.any = true
 
         def delete_cookie(*) = self.any = true
       end
-      private_constant :COOKIES, :TOKEN, :NONCE, :POLICIES, :Written
+      private_constant :COOKIES, :TOKEN, :NONCE, :POLICIES, :UNSHARED, :Written
 
       # @param env [Hash] of a client, after the app was called with this env
-      # @return [Boolean] whether a session or a nonce may have made the response one for this client alone
-      def self.doubtful?(env) = env.key?(GuardedSession::SESSION) || env.key?(NONCE)
+      # @return [Boolean] whether a session, a nonce or the app may have made the response one for this client alone
+      def self.doubtful?(env) = env.key?(GuardedSession::SESSION) || env.key?(NONCE) || env.key?(UNSHARED)
 
       # @param env [Hash] of the fetch, from {FetchEnv#call}
       def initialize(env)
@@ -42,11 +44,12 @@ module NeverBlock
         @policies = env.values_at(*POLICIES) if @session
       end
 
-      # @return [Symbol, nil] why the response is for one request alone: :session, :cookies, :policy, :nonce
+      # @return [Symbol, nil] why the response is for one request alone: :session, :cookies, :policy, :unshared, :nonce
       def reason
         return :session if @session && (session_used? || @env.key?(TOKEN))
         return :cookies if @session && cookies_written?
         return :policy if @session && !@policies.zip(@env.values_at(*POLICIES)).all? { |old, new| old.equal?(new) }
+        return :unshared if @env.key?(UNSHARED)
         :nonce if @env.key?(NONCE)
       end
 

@@ -19,11 +19,13 @@ module NeverBlock
 
       # In Rack's env: a Hash for logs.
       NOTE = "neverblock.upstream"
+      # In Rack's env: the response is for one client, though its headers do not say so. For a cache in front.
+      UNSHARED = "neverblock.unshared"
       HINTS = "rack.early_hints"
       # Statuses without content: of some a length would be of another response (RFC 9110, section 8.6).
       BARE = [204, 304].freeze
       NONE = [].freeze
-      private_constant :HINTS, :BARE, :NONE
+      private_constant :UNSHARED, :HINTS, :BARE, :NONE
 
       # @param parts [Parts]
       # @param env [Hash] Rack's
@@ -96,7 +98,10 @@ module NeverBlock
       def respond(backend, response)
         headers = HopByHop.response(response.fields)
         file = @settings.accel && accelerated(response, headers)
-        check_length(response) unless file
+        unless file
+          @env[UNSHARED] = true if HopByHop.elsewhere?(response.fields)
+          check_length(response)
+        end
         backend.outcomes[outcome(response.status)] += 1
         status_of(response, headers)
         return file if file

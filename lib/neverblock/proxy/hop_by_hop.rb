@@ -20,6 +20,18 @@ module NeverBlock
         x-lighttpd-send-file x-lighttpd-send-tempfile x-lighttpd-send2file x-reproxy-file x-reproxy-url x-sendfile
         x-sendfile-type
       ].freeze
+      # Those by which the content is elsewhere.
+      ELSEWHERE = %w[
+        x-accel-redirect x-lighttpd-send-file x-lighttpd-send-tempfile x-lighttpd-send2file x-reproxy-file x-reproxy-url
+        x-sendfile
+      ].to_h { |name| [name, true] }.freeze
+      # Those by which a cache decides whether a response is for one client. They are never between two neighbours alone
+      # (RFC 9110, section 7.6.1), so an upstream that lists them in Connection is mistaken: without them the response
+      # would look as if it were for all.
+      END_TO_END = %w[
+        age authentication-info cache-control cdn-cache-control content-encoding content-length content-range content-type
+        date etag expires last-modified pragma set-cookie set-cookie2 vary
+      ].to_h { |name| [name, true] }.freeze
       # Rack's own names, which a server would take for an instruction of the app. "status" is forbidden by Rack.
       RACK = "rack."
       CONNECTION = "connection"
@@ -27,7 +39,7 @@ module NeverBlock
       COMMON = %w[keep-alive close Keep-Alive Close].freeze
       DROPPED = [*NAMES, *INTERNAL, "content-length", "status"].to_h { |name| [name, true] }.freeze
       NOTHING = {}.freeze
-      private_constant :RACK, :CONNECTION, :COMMON, :DROPPED, :NOTHING
+      private_constant :ELSEWHERE, :END_TO_END, :RACK, :CONNECTION, :COMMON, :DROPPED, :NOTHING
 
       class << self
         # @param values [Array<String>] of Connection
@@ -45,12 +57,16 @@ module NeverBlock
           listed = values ? listed(values) : NOTHING
           kept = {}
           fields.each do |name, value|
-            next if DROPPED[name] || listed[name] || name.start_with?(RACK)
+            next if DROPPED[name] || (listed[name] && !END_TO_END[name]) || name.start_with?(RACK)
             before = kept[name]
             kept[name] = before.nil? ? value : [*before, value]
           end
           kept
         end
+
+        # @param fields [Array<Array(String, String)>] of a response of an upstream
+        # @return [Boolean] whether one of those that {response} drops says where the content is
+        def elsewhere?(fields) = fields.any? { |name, _| ELSEWHERE[name] }
       end
     end
   end

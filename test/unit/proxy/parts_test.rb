@@ -4,6 +4,7 @@
 
 require "test_helper"
 require "neverblock"
+require "neverblock/cache"
 require "stringio"
 
 # The small parts of the reverse proxy.
@@ -97,6 +98,13 @@ class ProxyPartsTest < Minitest::Test
   def test_fields_for_a_client
     fields = [%w[connection close,\ x-a], %w[x-a 1], %w[keep-alive 5], %w[set-cookie a], %w[set-cookie b], %w[set-cookie c], %w[content-length 5], %w[rack.hijack x], %w[x-sendfile /a], %w[via x]]
     assert_equal({"set-cookie" => %w[a b c], "via" => "x"}, Proxy::HopByHop.response(fields))
+  end
+
+  # Without these a cache in front would take the response for one that is for all.
+  def test_connection_does_not_remove_what_decides_about_sharing
+    deciding = NeverBlock::Cache::ResponsePolicy.const_get(:DECISIVE) - ["content-length"] + %w[pragma content-range authentication-info set-cookie2]
+    fields = [["connection", "#{deciding.join(", ")}, x-a"], *deciding.map { |name| [name, "1"] }, %w[x-a 1]]
+    assert_equal deciding.sort, Proxy::HopByHop.response(fields).keys.sort
   end
 
   def test_an_input

@@ -86,6 +86,21 @@ class CacheServerTest < Minitest::Test
     assert_match(/cut off/, await_log.join)
   end
 
+  # The server takes back what it has not sent yet, for a 500 in its place.
+  def test_a_part_and_its_error_at_once_are_the_part_for_all
+    proceed = gate
+    cached do |_|
+      proceed.pop
+      [200, {**FRESH, "content-length" => "9"}, Enumerator.new { |chunks| chunks << "part" and raise(IOError, "away") }]
+    end
+    clients = Array.new(20) { connect << get("/a", "Connection: close") }
+    wait_until("the wait of each") { @cache.stats[:waiting] == 20 }
+    proceed << 1
+    assert_equal [[200, "part"]], clients.map { |client| [client.read_head.status, client.rest] }.uniq
+    assert_equal 1, @calls
+    assert_match(/cut off/, await_log.join)
+  end
+
   def test_heads_ranges_and_conditions_over_a_socket
     cached { |_| [200, {**FRESH, "etag" => '"1"'}, ["0123456789"]] }
     wire = connect << get("/a")

@@ -134,6 +134,14 @@ class CacheTest < Minitest::Test
     assert_equal 2, @calls
   end
 
+  def test_an_error_that_several_share_is_not_said_to_be_stored
+    cached { |_| ok("away", status: 502).tap { wait_here } }
+    statuses = together(5) { get("/a").headers["cache-status"] }
+    assert_equal [2, 0], [@calls, @cache.stats[:entries]]
+    assert_equal 3, statuses.grep(/collapsed/).size
+    assert_empty statuses.grep(/stored/)
+  end
+
   def test_an_app_that_raises_once_spoils_nobody_else
     cached do |_|
       wait_here

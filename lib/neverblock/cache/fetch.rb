@@ -91,7 +91,7 @@ module NeverBlock
         vary = @settings.vary_of(status, headers)
         return again_with(@names | vary.names) if dropped?(vary.names - @names)
         return again_with(vary.names) if dropped?(@names - vary.names) # it may depend on what it does not name any more
-        share(env, status, headers, body, vary, stored: reason.nil?)
+        share(env, status, headers, body, vary, reason:)
       end
 
       def not_shared(env, status, headers, body)
@@ -161,19 +161,19 @@ module NeverBlock
         true
       end
 
-      def share(env, status, headers, body, vary, stored:)
+      def share(env, status, headers, body, vary, reason:)
         kept = StoredHeaders.of(headers, received_at: @responded_at)
         values = [*vary.values(env), *@plan.extras].freeze
-        if stored
+        if reason.nil?
           @hints.clear(@plan.key)
           @hints.depends(@plan.key, vary.names)
         end
         entry = {status:, headers: kept, requested_at: @requested_at, responded_at: @responded_at, vary: values,
                  tags: @settings.tags(headers)}
-        @fill.share(Entry.new(**entry, chunks: []))
+        @fill.share(Entry.new(**entry, chunks: []), reason:)
         pump(headers, body)
         tell(@fill.spool.error) if @fill.spool.error
-        store(entry) if stored && @fill.spool.whole? && @guard.reason.nil?
+        store(entry) if reason.nil? && @fill.spool.whole? && @guard.reason.nil?
         true
       end
 

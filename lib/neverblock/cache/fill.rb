@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "fill/reader"
+require_relative "fill/truncated"
 require_relative "spool"
 
 module NeverBlock
@@ -35,11 +36,6 @@ module NeverBlock
       HOLE = "the body went on after an error, so that a part of it is missing"
       private_constant :UNNEEDED, :ENDED, :HOLE
 
-      # The response ends before its end: the app failed, or the reader was too slow.
-      class Truncated < StandardError
-        include Error
-      end
-
       # No request waits for the rest of the body, and nothing can be stored.
       class Abandoned < StandardError
         include Error
@@ -49,7 +45,7 @@ module NeverBlock
       attr_reader :entry
       # @return [Array, nil] status, headers, and perhaps the body, of the response that is given to the first request
       attr_reader :response
-      # @return [Symbol, nil] why it is not shared
+      # @return [Symbol, nil] why it is not shared, or not stored
       attr_reader :reason
       # @return [Exception, nil] with which the fetch failed
       attr_reader :error
@@ -150,10 +146,12 @@ module NeverBlock
       end
 
       # @param entry [Entry] without its body
+      # @param reason [Symbol, nil] why it will not be stored
       # @return [void]
-      def share(entry)
+      def share(entry, reason: nil)
         decide do
           @entry = entry
+          @reason = reason
           :share
         end
       end
@@ -254,7 +252,7 @@ module NeverBlock
           wait { reader.index.nil? || reader.index < @spool.count || @ended }
           place = @lock.synchronize { (reader.index.nil? || reader.index < @spool.count) ? advance(reader) : :end }
           break if place == :end && @error.nil?
-          raise Truncated, "the response was cut off: #{cause(reader)}" if place.nil? || place == :end
+          cut_off(reader) if place.nil? || place == :end
           yield @spool.load(place)
         end
       end
@@ -343,6 +341,13 @@ module NeverBlock
 
       # @return [Boolean] whether nothing waits for the rest, and it can't be stored
       def unneeded? = @readers.zero? && !@ended && !@spool.nil? && (@decided == :give || !@spool.whole?)
+
+      # A server gathers small chunks until the next wait, and takes them back for a 500 if none was sent. The fetch may
+      # have appended the part and failed at once: then some clients had the part, and others an error in its place.
+      def cut_off(reader)
+        sleep(0) if reader.index&.positive?
+        raise Truncated, "the response was cut off: #{cause(reader)}"
+      end
 
       def cause(reader)
         return "its body failed (#{@error.message})" if @error

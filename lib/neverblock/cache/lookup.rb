@@ -221,7 +221,7 @@ module NeverBlock
       def shared(fill, reader, begun)
         return [:again, false] unless like?(fill.entry)
         body = Responses::Following.new(fill, reader)
-        [from(fill, begun, body:, stored: true), true]
+        [from(fill, begun, body:, stored: (true unless fill.reason)), true]
       end
 
       def from(fill, begun, body: nil, stored: nil)

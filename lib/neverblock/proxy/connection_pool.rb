@@ -108,17 +108,13 @@ module NeverBlock
       # @param lease [Lease] whose connection others may use
       # @return [void]
       def give(lease)
-        connection, lease.connection = lease.connection, nil
+        connection = lease.connection
         usable = !@closed && !aged?(connection)
         return if usable && lease.slots.release(lease, connection)
-        @lock.synchronize do
-          usable &&= !@closed && @idle.size < @max_idle
-          @idle.push(connection) if usable
-        end
-        connection.close unless usable
+        rest(lease) if usable
         reap
       ensure
-        lease.slots.release(lease)
+        lease.abandon # closes a connection that the lease still has
       end
 
       # @api private
@@ -139,6 +135,16 @@ module NeverBlock
       end
 
       private
+
+      # The lease has the connection until it is the pool's, so that none is lost between.
+      def rest(lease)
+        @lock.synchronize do
+          if !@closed && @idle.size < @max_idle
+            @idle.push(lease.connection)
+            lease.connection = nil
+          end
+        end
+      end
 
       # @return [Connection, nil]
       def pop(lease) = @lock.synchronize { lease.connection = @idle.pop }

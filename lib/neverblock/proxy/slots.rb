@@ -75,7 +75,7 @@ module NeverBlock
 
       # The next in line has the slot, and the connection.
       # @param lease [Lease] without a slot nothing happens
-      # @param connection [Connection, nil] for the next in line
+      # @param connection [Connection, nil] for the next in line; the lease has it no more
       # @return [Boolean] false: nobody was in line
       def release(lease, connection = nil)
         passed = false
@@ -90,6 +90,7 @@ module NeverBlock
               turn.lease.connection = connection
               turn.lease.slot = true
               lease.slot = nil
+              lease.connection = nil
               turn.push(true)
               passed = true
             end

@@ -58,7 +58,7 @@ class ProxyDialerTest < Minitest::Test
   # @return [Proc] how often it was asked
   def resolve(*lists)
     asked = 0
-    pool.define_singleton_method(:dial) do |deadlines|
+    pool.define_singleton_method(:dial) do |deadlines, _preface|
       dialer = Proxy::Dialer.new(upstream, deadlines)
       dialer.define_singleton_method(:look_up) { (lists[(asked += 1) - 1] || lists.last).dup }
       dialer.call

@@ -72,7 +72,7 @@ class ProxyReuseTest < Minitest::Test
     play(KEEP)
     beginnings = {"nothing but an end" => :close.to_proc, "a response" => ->(peer) { peer << OK }}
     peers = []
-    pool.define_singleton_method(:dial) do |_|
+    pool.define_singleton_method(:dial) do |*|
       own, peer = UNIXSocket.pair
       peers << peer
       beginnings.values[peers.size - 1].call(peer)
@@ -322,6 +322,26 @@ class ProxyReuseTest < Minitest::Test
       assert_equal "ok", content(response)
       assert_equal 0, pool.stats[:open]
       assert_raises(NeverBlock::ClosedError) { ask }
+    end
+  end
+
+  # An exception from outside arrives when a method ends, also between the end of an exchange and the next one's turn.
+  def test_an_interruption_loses_no_connection
+    play(KEEP)
+    %i[slots lock].each do |part|
+      client do
+        content
+        response = ask
+        object = pool.instance_variable_get(:"@#{part}")
+        method = {slots: :release, lock: :synchronize}.fetch(part)
+        object.define_singleton_method(method) do |*given, &block|
+          singleton_class.remove_method(method)
+          raise IOError, "from outside"
+        end
+        assert_raises(IOError) { response.read }
+        assert_equal [0, 0], pool.stats.values_at(:held, :idle)
+      end
+      assert_empty open_sockets, part
     end
   end
 

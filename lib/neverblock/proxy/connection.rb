@@ -65,7 +65,7 @@ module NeverBlock
       def received? = @received
 
       # Reads one piece into {#unread}.
-      # @param phase [Symbol] :first_byte or :idle
+      # @param phase [Symbol] :first_byte, :head or :idle
       # @return [Boolean] false at the end of the stream
       # @raise [ConnectionLost, TimeoutError]
       def receive(phase)

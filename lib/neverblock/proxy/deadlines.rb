@@ -13,7 +13,7 @@ module NeverBlock
 
       ERRORS = {
         connect: [ConnectTimeout, "no connection was made"],
-        first_byte: [FirstByteTimeout, "no response began"],
+        first_byte: [FirstByteTimeout, "no response's head came"],
         idle: [IdleTimeout, "no byte could be read or written"],
         total: [TotalTimeout, "the exchange did not end"]
       }.freeze
@@ -52,15 +52,16 @@ module NeverBlock
         io.to_io.wait(events, soon ? most : seconds) || (soon ? nil : late(phase))
       end
 
-      # @param phase [Symbol]
+      # @param phase [Symbol] as of {#start}, or :head: a head that has begun, each wait and the whole
       # @return [Array(Numeric, Symbol), Array(nil, Symbol)] seconds that are left, and the phase that ends first
       def left(phase)
         time = now
         at = case phase
-        when :idle then (limit = @timeouts.idle) && time + limit
+        when :idle, :head then (limit = @timeouts.idle) && time + limit
         when :first_byte then @first_byte_at
         when :connect then @connect_at
         end
+        at, phase = head(at) if phase == :head
         at, phase = @total_at, :total if @total_at && (at.nil? || @total_at < at)
         [at && at - time, phase]
       end
@@ -99,6 +100,13 @@ module NeverBlock
         seconds = @timeouts.public_send(phase)
         raise error.new("upstream #{@upstream}: #{what} within #{seconds} s (the timeout #{phase}:). See to the " \
           "upstream, or raise that timeout", upstream: @upstream, phase:, seconds:), cause: nil
+      end
+
+      private
+
+      # The sooner one: a head that comes byte by byte may never be idle.
+      def head(idle_at)
+        (@first_byte_at && (idle_at.nil? || @first_byte_at < idle_at)) ? [@first_byte_at, :first_byte] : [idle_at, :idle]
       end
     end
   end

@@ -48,8 +48,8 @@ module NeverBlock
       # @raise [ConnectionLost, InvalidResponse, TimeoutError]
       def wait
         until @final || parse
-          # The first byte's deadline is that of the final head: interim responses don't put it off.
-          ended unless @connection.receive(@connection.unread.empty? ? :first_byte : :idle)
+          # The first byte's deadline is that of the final head: neither interim responses nor single bytes put it off.
+          ended unless @connection.receive(@connection.unread.empty? ? :first_byte : :head)
         end
         @final
       end

@@ -59,6 +59,12 @@ class ProxyDeadlinesTest < Minitest::Test
     client { assert_late(Proxy::IdleTimeout, :idle, 0.05) { ask } }
   end
 
+  # Each byte ends one idle wait.
+  def test_a_head_that_drips
+    play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nA: " and loop { (peer << "x") && sleep(0.01) } }, timeouts: {first_byte: 0.1, idle: 5})
+    client { assert_late(Proxy::FirstByteTimeout, :first_byte, 0.1) { ask } }
+  end
+
   ["Content-Length: 5", "Transfer-Encoding: chunked", "A: b"].each do |field|
     define_method("test_idle_in_content_with_#{field[/\A\S+(?=:)/]}") do
       play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\n#{field}\r\n\r\n2" and sleep }, timeouts: {idle: 0.05})

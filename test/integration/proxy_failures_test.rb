@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/fronted"
+require "support/certificates"
 require "support/peer"
 
 # What becomes of a request whose upstream, or whose client, fails; and of attempts to have two of the three parties
@@ -78,14 +79,89 @@ class ProxyFailuresTest < Minitest::Test
   end
 
   def test_a_response_in_chunks_that_becomes_too_large_is_cut_off
-    front(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n123\r\n3\r\n456\r\n0\r\n\r\n" }, max_response_body: 5)
+    go_on = gate
+    front(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n123\r\n" and go_on.pop and peer << "3\r\n456\r\n0\r\n\r\n" }, max_response_body: 5)
     wire = connect << get
-    begin
-      assert_equal 500, wire.answer.status # nothing of it had left
-    rescue Wire::Truncated
-      nil
-    end
+    assert_equal 200, wire.read_head.status
+    go_on << 1
+    assert_equal "3\r\n123\r\n", wire.rest
     assert_match(/max_response_body/, await_log.join)
+  end
+
+  def test_a_response_in_chunks_that_is_too_large_at_once
+    front(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n123\r\n3\r\n456\r\n0\r\n\r\n" }, max_response_body: 5)
+    assert_failure 502, "http_response_body_size"
+  end
+
+  def test_invalid_content_that_comes_with_the_head
+    front(respond("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"))
+    assert_failure 502, "http_protocol_error"
+    assert_equal({failed: 1}, upstream_stats[:requests])
+  end
+
+  # TLS is read without a wait, so a server may not have sent the head when the end is found.
+  def test_over_tls_an_end_too_early_is_no_error_of_the_server
+    Dir.mktmpdir do |folder|
+      NeverBlockTest::Certificates.write(folder)
+      tls = OpenSSL::SSL::SSLContext.new
+      tls.add_certificate(OpenSSL::X509::Certificate.new(File.read("#{folder}/server.crt")), OpenSSL::PKey.read(File.read("#{folder}/server.key")))
+      ["", "part"].each do |part|
+        upstream = NeverBlockTest::ScriptedUpstream.new(respond("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n#{part}"), tls:)
+        front_of(upstream.url(host: "localhost"), ca_file: "#{folder}/ca.crt")
+        wire = connect << get
+        status = wire.read_head.status
+        part.empty? ? assert_includes([200, 502], status) : assert_equal([200, part], [status, wire.rest])
+        await_log unless status == 502
+        proxy.close
+      ensure
+        upstream&.close
+      end
+    end
+  end
+
+  # ---- whose failure it is ----
+
+  def blamed = proxy.instance_variable_get(:@backends).all.map(&:failures)
+
+  # A client that reads slowly makes the whole late.
+  slow "waits for a deadline that leaves time for the head"
+  def test_the_deadline_of_the_whole_is_no_failure_of_an_upstream_that_has_begun
+    front(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this" and peer.ended? }, timeouts: {total: 2})
+    assert_raises(Wire::Truncated) { (connect << get).answer }
+    await_log
+    wait_until("the end") { upstream_stats[:in_flight].zero? }
+    assert_equal [{"2xx": 1, failed: 1}, [0]], [upstream_stats[:requests], blamed]
+  end
+
+  def test_a_stall_is_the_upstreams_failure
+    front(respond("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this", wait: true), timeouts: {idle: 0.05})
+    assert_raises(Wire::Truncated) { (connect << get).answer }
+    await_log
+    wait_until("the end") { upstream_stats[:in_flight].zero? }
+    assert_equal [1], blamed
+  end
+
+  # No upstream is left alone for it.
+  def test_a_host_without_descriptors_is_no_failure_of_an_upstream
+    front_of(%w[http://127.0.0.1:9 http://127.0.0.1:10])
+    proxy.instance_variable_get(:@pools).each do |pool|
+      pool.define_singleton_method(:dial) do |*|
+        raise Errno::EMFILE
+      rescue SystemCallError
+        raise NeverBlock::Proxy::ConnectError.new("none", upstream:, phase: :connect)
+      end
+    end
+    3.times { assert_equal 502, ask(get).status }
+    assert_equal [[3, 0, false]] * 2, proxy.stats.values.map { |stats| [stats[:requests][:failed], stats[:connect_failures], stats[:out]] }
+  end
+
+  # An exception from outside arrives when a method ends: between the end of an exchange and the use of its response.
+  def test_an_interruption_after_the_head_ends_the_exchange
+    front(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart" and peer.ended? })
+    proxy.instance_variable_get(:@backends).define_singleton_method(:well) { |_| raise IOError, "from outside" }
+    assert_equal 500, ask(get).status
+    await_log
+    assert_equal [0, 0], [upstream_stats[:in_flight], upstream_stats[:connections][:held]]
   end
 
   def test_what_it_says_of_a_request_that_it_can_not_pass_on

@@ -171,11 +171,32 @@ class ProxyTest < Minitest::Test
   end
 
   def test_a_response_in_chunks
-    front(->(peer) { peer << "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n0\r\n\r\n" while peer.request })
-    answer = ask(get)
-    assert_equal ["one", :chunked], [answer.body, answer.framing]
-    assert_equal ["one", :close], ask(get(version: "1.0")).then { |one| [one.body, one.framing] }
+    go_on = gate
+    front(->(peer) { (peer << "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n") && go_on.pop && (peer << "0\r\n\r\n") while peer.request })
+    {"1.1" => :chunked, "1.0" => :close}.each.with_index(1) do |(version, framing), count|
+      wire = connect << get(version:)
+      wait_until("the head") { upstream_stats[:requests][:"2xx"] == count }
+      go_on << 1
+      assert_equal ["one", framing], wire.answer.then { |one| [one.body, one.framing] }
+    end
     assert_equal 1, scripted.connections
+  end
+
+  # What is there as a whole has a length.
+  def test_a_short_response_in_chunks
+    front(->(peer) { peer << "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n0\r\n\r\n" while peer.request })
+    2.times { assert_equal ["one", :length], ask(get).then { |one| [one.body, one.framing] } }
+    assert_equal 1, scripted.connections
+  end
+
+  # A piece of a chunk's size is not waited for.
+  def test_a_head_is_not_held_back_for_its_content
+    go_on = gate
+    front(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1" and go_on.pop and peer << "\r\nx\r\n0\r\n\r\n" })
+    wire = connect << get
+    assert_equal 200, wire.read_head.status
+    go_on << 1
+    assert_equal "1\r\nx\r\n", wire.read(6)
   end
 
   def test_a_response_that_ends_with_its_connection

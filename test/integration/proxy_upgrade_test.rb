@@ -110,6 +110,31 @@ class ProxyUpgradeTest < Minitest::Test
     assert left.pop(timeout: LIMIT)
   end
 
+  def test_tunnels_beyond_the_limit_are_not_asked_for
+    front(ECHO, max_tunnels: 1)
+    socket = open_tunnel
+    answer = ask(get("/chat", *ASK))
+    assert_equal [503, "here; error=connection_limit_reached", "1"], [answer.status, answer["proxy-status"], answer["retry-after"]]
+    assert_equal 1, scripted.requests.size
+    socket.close
+    wait_until("the tunnel's end") { upstream_stats[:in_flight].zero? }
+    open_tunnel
+  end
+
+  def test_an_upgrade_that_comes_to_nothing_takes_no_place
+    hold = gate
+    front(->(peer) do
+      peer.head
+      peer << "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n"
+      hold.pop
+    end, ECHO, max_tunnels: 1)
+    wire = connect << get("/chat", *ASK)
+    assert_equal 200, wire.read_head.status
+    open_tunnel
+    wire.close
+    hold << 1
+  end
+
   # The other requests have their turn while one tunnel passes on all that it can.
   def test_a_tunnel_without_a_pause
     front(->(peer) do

@@ -10,6 +10,8 @@ module NeverBlock
       attr_reader :pool
       # @return [Integer] requests that it has
       attr_accessor :in_flight
+      # @return [Integer] tunnels that are open, or asked for
+      attr_accessor :tunnels
       # @return [Integer] failures since its last response
       attr_accessor :failures
       # @return [Integer] times that it was taken out since its last response
@@ -30,7 +32,7 @@ module NeverBlock
       # @param pool [ConnectionPool]
       def initialize(pool)
         @pool = pool
-        @in_flight = @failures = @times_out = @checks = 0
+        @in_flight = @tunnels = @failures = @times_out = @checks = 0
         @trying = @down = false
         @outcomes = Hash.new(0)
         @counts = {connect_failures: 0, retries: 0, tunnels: 0, taken_out: 0, checks_passed: 0, checks_failed: 0}

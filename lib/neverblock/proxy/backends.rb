@@ -33,6 +33,17 @@ module NeverBlock
         @random = random
         @policy = policy
         @lock = Thread::Mutex.new
+        Forks.watch(self)
+      end
+
+      # In a forked child: the parent's requests are not the child's.
+      # @return [void]
+      def disown
+        @lock = Thread::Mutex.new
+        @all.each do |backend|
+          backend.in_flight = backend.tunnels = 0
+          backend.trying = false
+        end
       end
 
       # @param env [Hash] Rack's
@@ -58,9 +69,27 @@ module NeverBlock
       # @return [void]
       def release(backend)
         @lock.synchronize do
-          backend.in_flight -= 1
+          # A forked child may end a request of its parent's.
+          backend.in_flight -= 1 if backend.in_flight.positive?
           backend.trying = false
         end
+      end
+
+      # @param backend [Backend]
+      # @param most [Integer] tunnels at a time
+      # @return [Boolean] whether there is a place
+      def enter_tunnel(backend, most)
+        @lock.synchronize do
+          free = backend.tunnels < most
+          backend.tunnels += 1 if free
+          free
+        end
+      end
+
+      # @param backend [Backend] of which {#enter_tunnel} had a place
+      # @return [void]
+      def leave_tunnel(backend)
+        @lock.synchronize { backend.tunnels -= 1 if backend.tunnels.positive? }
       end
 
       # @param backend [Backend] that has begun a response

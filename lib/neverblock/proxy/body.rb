@@ -13,9 +13,11 @@ module NeverBlock
 
       # @param response [Response]
       # @param limit [Integer, nil] bytes
+      # @param first [String, nil] a piece that was read already
       # @yield once, when the exchange is over: with the error that ended it, or nil
-      def initialize(response, limit, &over)
+      def initialize(response, limit, first = nil, &over)
         @response = response
+        @first = first
         @limit = limit
         @over = over
       end
@@ -25,13 +27,15 @@ module NeverBlock
       # @raise [ConnectionLost, InvalidResponse, TimeoutError, TooLarge]
       def each
         count = 0
-        while (piece = @response.read)
+        while (piece = take)
           refuse if @limit && (count += piece.bytesize) > @limit
           yield piece
         end
       rescue Error => error
         @failure = error
         error.set_backtrace([]) # for the log: where it was noticed says nothing
+        # A server gathers small pieces until the next wait, and takes them back for a 500 if none was sent.
+        sleep(0)
         raise
       end
 
@@ -44,6 +48,11 @@ module NeverBlock
       end
 
       private
+
+      def take
+        first, @first = @first, nil
+        first || @response.read
+      end
 
       def refuse
         raise TooLarge, "the upstream's response has more than #{@limit} bytes (max_response_body:), and is cut off"

@@ -7,6 +7,7 @@ module NeverBlock
     #
     #   content = Content.new(connection, head, upstream)
     #   content.next       # => "a piece"; nil after the last one
+    #   content.ahead      # => what has come already
     #   content.ended?     # => true, already with the last piece if its end is known by then
     #   content.clean?     # => whether a next response can be told apart from this one
     # @api private
@@ -44,7 +45,28 @@ module NeverBlock
         end
       end
 
+      # A piece of what has come already. Nothing is waited for.
+      # @return [String, nil] binary; nil: nothing of it has come
+      # @raise [ConnectionLost, InvalidResponse] if an error has come
+      def ahead
+        return if @ended || !come?
+        piece = (@head.delimiter == :chunked) ? decode : self.next
+        piece unless piece.nil? || piece.empty?
+      end
+
       private
+
+      # A plain socket that the head's last read has emptied is not tried: that would cost each response a read. TLS may
+      # have bytes, or the end, beyond what was read.
+      def come?
+        return true unless @connection.unread.empty?
+        return false if @connection.drained?
+        case @connection.receive_now
+        when true then return true
+        when false then (@head.delimiter == :close) ? @ended = true : cut
+        end
+        false
+      end
 
       def measured
         piece = @connection.take(@left) or cut
@@ -55,12 +77,18 @@ module NeverBlock
 
       def decoded
         loop do
-          bytes = @connection.take(Connection::PIECE) or cut
-          data = @chunks.feed(bytes) or invalid(@chunks.reason)
-          finish if @chunks.ended?
+          data = decode
           return data unless data.empty?
           return if @ended
         end
+      end
+
+      # @return [String] empty: only the beginning of a chunk has come, or the end
+      def decode
+        bytes = @connection.take(Connection::PIECE) or cut
+        data = @chunks.feed(bytes) or invalid(@chunks.reason)
+        finish if @chunks.ended?
+        data
       end
 
       def finish

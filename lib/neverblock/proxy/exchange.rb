@@ -19,6 +19,9 @@ module NeverBlock
       # @return [Boolean] whether the request was sent a second time
       attr_reader :retried
       alias_method :retried?, :retried
+      # @api private
+      # @return [Response, nil] known here first: an exception from outside may come before the caller of {#call} has it
+      attr_reader :response
       # @return [Float, nil] seconds until there was a connection, with the wait for a free one; nil: there was none
       attr_reader :connect_seconds
       # @return [Float, nil] seconds from the beginning to the head of the response; nil: none has come
@@ -68,9 +71,9 @@ module NeverBlock
         @connect_seconds = now - began
         head, sent = attempt(connection, deadlines, lease)
         @first_byte_seconds = now - began
-        response = Response.new(head, lease, @upstream, sent)
+        @response = Response.new(head, lease, @upstream, sent)
       ensure
-        lease&.abandon unless response
+        lease&.abandon unless @response
       end
 
       def attempt(connection, deadlines, lease)

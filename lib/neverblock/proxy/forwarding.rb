@@ -25,7 +25,9 @@ module NeverBlock
       # Statuses without content: of some a length would be of another response (RFC 9110, section 8.6).
       BARE = [204, 304].freeze
       NONE = [].freeze
-      private_constant :UNSHARED, :HINTS, :BARE, :NONE
+      # Causes of failures on this host: it has no descriptors, memory or ports left.
+      SHORT = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM, Errno::EADDRNOTAVAIL].freeze
+      private_constant :UNSHARED, :HINTS, :BARE, :NONE, :SHORT
 
       # @param parts [Parts]
       # @param env [Hash] Rack's
@@ -59,7 +61,10 @@ module NeverBlock
 
       # @return [Array(Integer, Hash, #each), nil] nil: another upstream may be asked
       def attempt(backend)
-        respond(backend, ask(backend))
+        enter_tunnel(backend) if @request.upgrade
+        rack = respond(backend, ask(backend))
+        whole = true
+        rack
       rescue Error => error
         raise if @input&.failure
         count(backend, error)
@@ -67,18 +72,48 @@ module NeverBlock
         @failure = error
         nil
       ensure
-        @parts.backends.release(backend) unless @handed_over
+        # An exception from outside may come wherever a method ends.
+        let_go(backend) unless whole && @body
+      end
+
+      # The body that the client gets does this by itself.
+      def let_go(backend)
+        return @body.close if @body
+        begin
+          @exchange&.response&.close
+        ensure
+          release(backend)
+        end
+      end
+
+      def release(backend)
+        leave_tunnel(backend)
+      ensure
+        @parts.backends.release(backend)
+      end
+
+      # The place is taken before the request is sent: an upstream's 101 is not refused.
+      def enter_tunnel(backend)
+        return if (@tunnel = @parts.backends.enter_tunnel(backend, @settings.max_tunnels))
+        raise OverloadError.new("upstream #{backend.upstream}: #{@settings.max_tunnels} tunnels are open or being " \
+          "opened. Raise max_tunnels:", upstream: backend.upstream, phase: :queue)
+      end
+
+      def leave_tunnel(backend)
+        place, @tunnel = @tunnel, nil
+        @parts.backends.leave_tunnel(backend) if place
       end
 
       def ask(backend)
-        exchange = Exchange.new(backend.pool, @request, on_interim: (method(:interim) if hints?),
+        @exchange = nil
+        @exchange = Exchange.new(backend.pool, @request, on_interim: (method(:interim) if hints?),
           max_head: @settings.max_response_head)
-        response = exchange.call
+        response = @exchange.call
         @parts.backends.well(backend)
         response
       ensure
-        backend.counts[:retries] += 1 if exchange&.retried?
-        note(backend, exchange)
+        backend.counts[:retries] += 1 if @exchange&.retried?
+        note(backend, @exchange)
       end
 
       # Nothing of the request was sent, so another upstream may get it.
@@ -87,11 +122,19 @@ module NeverBlock
           (InvalidResponse === error && error.phase == :connect)
       end
 
-      def count(backend, error)
+      # Each failure is counted. The upstream is blamed for those that are its own.
+      # @param begun [Boolean] whether its head had come: then a slow client makes the whole late too
+      def count(backend, error, begun: false)
         backend.outcomes[:failed] += 1
+        return if ours?(error) || (begun && TotalTimeout === error)
+        @parts.backends.failed(backend, connect: unsent?(error))
+      end
+
+      # The client's, the settings' or this host's.
+      def ours?(error)
         case error
-        when InvalidBody, InvalidRequest, OverloadError, Accel::Refused, Body::TooLarge then nil
-        else @parts.backends.failed(backend, connect: unsent?(error))
+        when InvalidBody, InvalidRequest, OverloadError, Accel::Refused, Body::TooLarge then true
+        else SHORT.include?(error.cause.class)
         end
       end
 
@@ -101,15 +144,15 @@ module NeverBlock
         unless file
           @env[UNSHARED] = true if HopByHop.elsewhere?(response.fields)
           check_length(response)
+          first = ahead(response)
         end
         backend.outcomes[outcome(response.status)] += 1
         status_of(response, headers)
         return file if file
         return switch(backend, response, headers) if response.upgraded?
+        leave_tunnel(backend)
         headers["content-length"] = response.length.to_s if response.length && !BARE.include?(response.status)
-        [response.status, headers, body(backend, response)]
-      ensure
-        response.close unless @handed_over
+        [response.status, headers, body(backend, response, first)]
       end
 
       def check_length(response)
@@ -118,23 +161,30 @@ module NeverBlock
         raise Body::TooLarge, "the upstream's response has #{response.length} bytes (max_response_body:)"
       end
 
+      # What has come with the head may say that the response is invalid, while the client can be told by a status.
+      def ahead(response)
+        return if response.upgraded?
+        first = response.read_ahead
+        limit = @settings.max_response_body
+        return first if limit.nil? || first.nil? || first.bytesize <= limit
+        raise Body::TooLarge, "the upstream's response has more than #{limit} bytes (max_response_body:)"
+      end
+
       # What has ended with its head needs no connection any more.
-      def body(backend, response)
-        return [] if response.ended?
-        @handed_over = true
-        Body.new(response, @settings.max_response_body) do |failure|
-          @parts.backends.release(backend)
-          count(backend, failure) if failure
+      def body(backend, response, first)
+        return [*first] if response.ended?
+        @body = Body.new(response, @settings.max_response_body, first) do |failure|
+          release(backend)
+          count(backend, failure, begun: true) if failure
         end
       end
 
       # The server writes Connection and its own end of the handshake (RFC 9110, section 7.8).
       def switch(backend, response, headers)
         backend.counts[:tunnels] += 1
-        @handed_over = true
-        tunnel = Tunnel.new(response, idle: @settings.tunnel_idle) { @parts.backends.release(backend) }
-        protocol = {"connection" => "upgrade", "upgrade" => @request.upgrade, "rack.hijack" => tunnel}
-        [101, {**headers, **protocol}, tunnel]
+        @body = Tunnel.new(response, idle: @settings.tunnel_idle) { release(backend) }
+        protocol = {"connection" => "upgrade", "upgrade" => @request.upgrade, "rack.hijack" => @body}
+        [101, {**headers, **protocol}, @body]
       end
 
       def accelerated(response, headers)

@@ -71,6 +71,12 @@ module NeverBlock
         advance
       end
 
+      # @api private
+      # Reads what has come with the head, without a wait.
+      # @return [String, nil] a piece; nil: none has come
+      # @raise [ConnectionLost, InvalidResponse]
+      def read_ahead = (advance(ahead: true) unless @content.ended?)
+
       # @yieldparam piece [String] binary
       # @return [self]
       # @raise as {#read}
@@ -104,8 +110,8 @@ module NeverBlock
 
       private
 
-      def advance
-        piece = @content.next
+      def advance(ahead: false)
+        piece = ahead ? @content.ahead : @content.next
         settle if @content.ended?
         whole = true
         piece

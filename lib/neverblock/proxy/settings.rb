@@ -60,7 +60,7 @@ module NeverBlock
         early_hints: [FLAG, true],
         min_request_rate: [COUNT.optional, 500], max_request_body: [SIZE.optional, 1 << 30],
         max_response_body: [SIZE.optional, nil], max_response_head: [SIZE, 64 << 10],
-        upgrades: [PROTOCOLS, ["websocket"]], tunnel_idle: [SECONDS, 300],
+        upgrades: [PROTOCOLS, ["websocket"]], tunnel_idle: [SECONDS, 300], max_tunnels: [COUNT, 1_000],
         max_failures: [COUNT, 3], out_for: [SECONDS, 1], longest_out: [SECONDS, 30], max_tries: [COUNT, 3],
         balance: [ValueType.one_of(:least, :hash), :least], hash_by: [HASH_BY, :url], hash_load: [LOAD, 1.25],
         health: [HEALTH.optional, nil]

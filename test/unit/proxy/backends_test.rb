@@ -40,6 +40,33 @@ class ProxyBackendsTest < Minitest::Test
     assert_equal({2 => 3}, picks(backends, 6).tally.values.tally)
   end
 
+  # The parent's requests never end there.
+  def test_a_forked_child_has_no_requests_of_its_parent
+    backends = backends(1)
+    first = backends.pick([])
+    first.trying = true
+    assert backends.enter_tunnel(first, 1)
+    reader, writer = IO.pipe
+    pid = fork do
+      writer << [first.in_flight, first.trying, first.tunnels, backends.release(first), backends.leave_tunnel(first), first.in_flight, first.tunnels].inspect
+      writer.close
+      exit!(0)
+    end
+    writer.close
+    assert_equal "[0, false, 0, false, nil, 0, 0]", reader.read
+    assert_equal [1, true, 1], [first.in_flight, first.trying, first.tunnels]
+  ensure
+    Process.wait(pid)
+  end
+
+  def test_a_limit_of_tunnels
+    backends = backends(1)
+    one = backends.all.first
+    assert_equal [true, true, false], Array.new(3) { backends.enter_tunnel(one, 2) }
+    backends.leave_tunnel(one)
+    assert backends.enter_tunnel(one, 2)
+  end
+
   def test_none_is_asked_twice_for_one_request
     backends = backends(2)
     first = backends.pick([])

@@ -70,6 +70,36 @@ class ProxyExchangeTest < Minitest::Test
     assert_equal 1, scripted.connections
   end
 
+  def test_what_has_come_with_the_head
+    {"Content-Length: 5\r\n\r\nhe" => "he", "Content-Length: 2\r\n\r\nhe" => "he", "Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n" => "he", "A: b\r\n\r\nhe" => "he",
+     "Content-Length: 5\r\n\r\n" => nil, "Transfer-Encoding: chunked\r\n\r\n" => nil, "Transfer-Encoding: chunked\r\n\r\n2" => nil, "A: b\r\n\r\n" => nil}.each do |rest, ahead|
+      respond("HTTP/1.1 200 OK\r\n#{rest}", wait: true)
+      client do
+        response = ask
+        assert_equal [ahead, rest.include?(": 2")], [response.read_ahead, response.ended?], rest
+        response.close
+      end
+      pool.close
+      scripted.close
+    end
+  end
+
+  def test_what_has_come_with_the_head_may_be_invalid
+    respond("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+    client { assert_held_none_after(Proxy::InvalidResponse) { ask.read_ahead } }
+  end
+
+  # TLS is read without a wait: the end may be there.
+  def test_an_end_that_has_come_with_the_head
+    head = ->(delimiter) { Proxy::ResponseHead.new(200, 1, "OK", [], delimiter, 5, true, false, 0) }
+    ended = Struct.new(:unread, :drained?, :receive_now) { def lost(text, phase) = raise(Proxy::ConnectionLost.new(text, phase:)) }
+    assert_raises(Proxy::ConnectionLost) { Proxy::Content.new(ended.new("", false, false), head.call(:length), nil).ahead }
+    assert_nil Proxy::Content.new(ended.new("", false, nil), head.call(:length), nil).ahead
+    assert_nil Proxy::Content.new(ended.new("", true, false), head.call(:length), nil).ahead
+    content = Proxy::Content.new(ended.new("", false, false), head.call(:close), nil)
+    assert_equal [nil, true], [content.ahead, content.ended?]
+  end
+
   def test_a_block_closes_the_response
     respond("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe", wait: true)
     client do

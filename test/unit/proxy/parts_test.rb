@@ -20,7 +20,7 @@ class ProxyPartsTest < Minitest::Test
     assert_match(/"ftp:\/\/x" is not an address/, invalid("ftp://x"))
     assert_match(/no option :colour\. Its options are host, /, invalid(url, colour: 1))
     {host: :other, hosts: [], forwarded: :some, trusted_clients: ["x"], via: "a b", proxy_status: true, max_request_body: 0, max_response_body: -1,
-     upgrades: ["h2c"], tunnel_idle: 0, max_failures: 0, out_for: "1", max_tries: nil, early_hints: 1,
+     upgrades: ["h2c"], tunnel_idle: 0, max_tunnels: 0, max_failures: 0, out_for: "1", max_tries: nil, early_hints: 1,
      balance: :best, hash_by: "a b", hash_load: 0.9, health: true, proxy_protocol: 3}.each do |name, value|
       assert_match(/\A#{name}: /, invalid(url, name => value))
     end

@@ -23,7 +23,7 @@ module NeverBlock
         content_security_policy content_security_policy_report_only content_security_policy_nonce_directives
         permissions_policy
       ].map { |name| "action_dispatch.#{name}" }.freeze
-      # An app's own word that the response is for one client: of {NeverBlock::Proxy}, which drops the fields that say so.
+      # An app's own word that the response is for one client. A proxy says so, if it drops the field that tells.
       UNSHARED = "neverblock.unshared"
       # What is written to a jar of cookies.
       Written = Struct.new(:any) do

@@ -70,7 +70,7 @@ module NeverBlock
       # @return [Boolean] whether the entry's response would be this request's too
       def like?(entry)
         vary = @rooms.settings.vary(entry)
-        vary.empty? ? entry.vary == @extras : entry.vary == [*vary.values(@env), *@extras]
+        entry.vary == (vary.empty? ? @extras : [*vary.values(@env), *@extras])
       end
 
       # @return [Array, nil] nil: it can't be used without the app

@@ -65,7 +65,8 @@ module NeverBlock
       def cache_options
         collapse = @configuration[:proxy_collapse]
         {store: @configuration[:proxy_cache] || STORE, default_ttl: @configuration[:proxy_ttl],
-         collapse: collapse != false, same_url: collapse == :same_url, **with_route(@configuration[:proxy_cache_options])}
+         collapse: collapse != false, same_url: collapse == :same_url,
+         **with_route(@configuration[:proxy_cache_options])}
       end
 
       # Fetches have Via, by which proxies that ask each other in a ring find the loop. Without it each would wait for

@@ -90,7 +90,8 @@ module NeverBlock
         parser.on("--health PATH", "check upstreams by a GET of this path, such as /up") do |path|
           @proxy_options[:health] = {path:}
         end
-        parser.on("--balance MODE", "least: the upstream with the fewest requests; hash: one for each URL (least)") do |text|
+        parser.on("--balance MODE",
+          "least: the upstream with the fewest requests; hash: one for each URL (least)") do |text|
           @proxy_options[:balance] = text.to_sym
         end
         parser.on("--ca-file FILE", "certificates to trust, of https upstreams") do |path|

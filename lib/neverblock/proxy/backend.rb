@@ -47,7 +47,8 @@ module NeverBlock
 
       # @return [Hash{Symbol=>Object}]
       def stats
-        {in_flight: @in_flight, out: !@out_until.nil?, down: @down, requests: @outcomes.dup, **@counts, connections: @pool.stats}
+        {in_flight: @in_flight, out: !@out_until.nil?, down: @down, requests: @outcomes.dup, **@counts,
+         connections: @pool.stats}
       end
     end
   end

@@ -104,7 +104,7 @@ module NeverBlock
       end
 
       # @api private
-      # Ends the lease. With the slot the next in line gets its connection; `max_idle:` is for those of nobody.
+      # Ends the lease. With the slot the next in line gets its connection; `max_idle:` is for the others.
       # @param lease [Lease] whose connection others may use
       # @return [void]
       def give(lease)

@@ -106,7 +106,8 @@ module NeverBlock
 
       # The sooner one: a head that comes byte by byte may never be idle.
       def head(idle_at)
-        (@first_byte_at && (idle_at.nil? || @first_byte_at < idle_at)) ? [@first_byte_at, :first_byte] : [idle_at, :idle]
+        whole = @first_byte_at && (idle_at.nil? || @first_byte_at < idle_at)
+        whole ? [@first_byte_at, :first_byte] : [idle_at, :idle]
       end
     end
   end

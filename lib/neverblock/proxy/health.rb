@@ -54,7 +54,9 @@ module NeverBlock
       private
 
       def run
-        NeverBlock.run { |scope| @backends.all.each { |backend| scope.spawn(name: backend.upstream.url) { watch(backend) } } }
+        NeverBlock.run do |scope|
+          @backends.all.each { |backend| scope.spawn(name: backend.upstream.url) { watch(backend) } }
+        end
       end
 
       # The pool of the requests may be full. A new connection each time tells whether the upstream accepts any.

@@ -29,8 +29,8 @@ module NeverBlock
       # (RFC 9110, section 7.6.1), so an upstream that lists them in Connection is mistaken: without them the response
       # would look as if it were for all.
       END_TO_END = %w[
-        age authentication-info cache-control cdn-cache-control content-encoding content-length content-range content-type
-        date etag expires last-modified pragma set-cookie set-cookie2 vary
+        age authentication-info cache-control cdn-cache-control content-encoding content-length content-range
+        content-type date etag expires last-modified pragma set-cookie set-cookie2 vary
       ].to_h { |name| [name, true] }.freeze
       # Rack's own names, which a server would take for an instruction of the app. "status" is forbidden by Rack.
       RACK = "rack."

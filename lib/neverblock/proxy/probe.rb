@@ -28,7 +28,7 @@ module NeverBlock
     class Probe
       STATUS = ValueType.new("a status, or a range of them, as in 200..299") do |value|
         numbers = (Range === value) ? [value.begin, value.end] : [value]
-        numbers.all? { |one| Integer === one && one.between?(200, 599) } ? value : ValueType::REFUSED
+        (numbers.all? { |one| Integer === one && one.between?(200, 599) }) ? value : ValueType::REFUSED
       end
       PATH = ValueType.new("a path that begins with \"/\"") do |value|
         FieldCheck.target("GET", value)

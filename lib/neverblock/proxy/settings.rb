@@ -69,8 +69,8 @@ module NeverBlock
       POOL = %i[max_connections max_idle idle_timeout max_age max_waiting].freeze
       # Options of each {Upstream} that is given as a String.
       UPSTREAM = %i[timeouts ca_file server_name proxy_protocol].freeze
-      private_constant :COUNT, :SECONDS, :SIZE, :FLAG, :NAME, :NEVER, :HOST, :VIA, :NETWORKS, :HOSTS, :PROTOCOLS, :HASH_BY, :LOAD,
-        :HEALTH, :OPTIONS, :POOL, :UPSTREAM
+      private_constant :COUNT, :SECONDS, :SIZE, :FLAG, :NAME, :NEVER, :HOST, :VIA, :NETWORKS, :HOSTS, :PROTOCOLS,
+        :HASH_BY, :LOAD, :HEALTH, :OPTIONS, :POOL, :UPSTREAM
 
       attr_reader(*OPTIONS.keys)
 

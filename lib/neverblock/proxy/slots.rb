@@ -76,7 +76,7 @@ module NeverBlock
       # The next in line has the slot, and the connection.
       # @param lease [Lease] without a slot nothing happens
       # @param connection [Connection, nil] for the next in line; the lease has it no more
-      # @return [Boolean] false: nobody was in line
+      # @return [Boolean] false: no lease was in line
       def release(lease, connection = nil)
         passed = false
         @lock.synchronize do

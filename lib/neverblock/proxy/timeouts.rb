@@ -11,7 +11,7 @@ module NeverBlock
     # @!attribute [r] connect
     #   @return [Numeric, nil] for a new connection: the name's look-up, all addresses and TLS together
     # @!attribute [r] first_byte
-    #   @return [Numeric, nil] from the end of the request to the head of the response, as a whole; interim ones don't count
+    #   @return [Numeric, nil] from the end of the request to the whole head of the response; interim ones don't count
     # @!attribute [r] idle
     #   @return [Numeric, nil] from one read, or write, to the next
     # @!attribute [r] total

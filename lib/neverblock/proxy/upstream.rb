@@ -46,8 +46,8 @@ module NeverBlock
       # @param timeouts [Timeouts, Hash{Symbol=>Numeric,nil}] what differs from the defaults of {Timeouts}
       # @param ca_file [String, nil] of https: certificates to trust, as PEM; nil: those of the system
       # @param server_name [String, nil] of https: the name in the certificate, if it is not the host
-      # @param proxy_protocol [1, 2, nil] the version of the PROXY protocol that tells the upstream the client's address.
-      #   Each request has a connection of its own then
+      # @param proxy_protocol [1, 2, nil] the version of the PROXY protocol that tells the upstream the client's
+      #   address. Each request has a connection of its own then
       # @raise [ConfigurationError]
       def initialize(url, timeouts: {}, ca_file: nil, server_name: nil, proxy_protocol: nil)
         parse(url)

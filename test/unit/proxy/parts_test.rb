@@ -59,17 +59,17 @@ class ProxyPartsTest < Minitest::Test
   # The examples of sections 2.1 and 2.2 of the PROXY protocol's specification.
   def test_prefaces
     preface = Proxy::Preface.method(:call)
-    assert_equal "PROXY TCP4 192.0.2.7 0.0.0.0 0 0\r\n", preface.(1, "192.0.2.7")
-    assert_equal "PROXY TCP4 192.0.2.7 0.0.0.0 0 0\r\n", preface.(1, "::ffff:192.0.2.7")
-    assert_equal "PROXY TCP6 2001:db8::1 :: 0 0\r\n", preface.(1, "2001:db8::1")
+    assert_equal "PROXY TCP4 192.0.2.7 0.0.0.0 0 0\r\n", preface.call(1, "192.0.2.7")
+    assert_equal "PROXY TCP4 192.0.2.7 0.0.0.0 0 0\r\n", preface.call(1, "::ffff:192.0.2.7")
+    assert_equal "PROXY TCP6 2001:db8::1 :: 0 0\r\n", preface.call(1, "2001:db8::1")
     # With UNKNOWN the upstream would take the proxy's address for the client's.
-    ["", "0.0.0.0", "localhost", "1.2.3.4\r\n"].each { |none| assert_equal "PROXY TCP4 0.0.0.0 0.0.0.0 0 0\r\n", preface.(1, none) }
-    assert_equal "PROXY UNKNOWN\r\n", preface.(1, nil)
+    ["", "0.0.0.0", "localhost", "1.2.3.4\r\n"].each { |none| assert_equal "PROXY TCP4 0.0.0.0 0.0.0.0 0 0\r\n", preface.call(1, none) }
+    assert_equal "PROXY UNKNOWN\r\n", preface.call(1, nil)
     signature = "\r\n\r\n\0\r\nQUIT\n".b
-    assert_equal signature + "\x21\x11\0\x0c\xc0\0\2\7#{"\0" * 8}".b, preface.(2, "192.0.2.7")
-    assert_equal signature + "\x21\x21\0\x24#{"\0" * 15}\1#{"\0" * 20}".b, preface.(2, "::1")
-    assert_equal signature + "\x20\0\0\0".b, preface.(2, nil)
-    assert_equal signature + "\x21\x11\0\x0c#{"\0" * 12}".b, preface.(2, "")
+    assert_equal signature + "\x21\x11\0\x0c\xc0\0\2\7#{"\0" * 8}".b, preface.call(2, "192.0.2.7")
+    assert_equal signature + "\x21\x21\0\x24#{"\0" * 15}\1#{"\0" * 20}".b, preface.call(2, "::1")
+    assert_equal signature + "\x20\0\0\0".b, preface.call(2, nil)
+    assert_equal signature + "\x21\x11\0\x0c#{"\0" * 12}".b, preface.call(2, "")
   end
 
   def test_forwarded

@@ -52,18 +52,18 @@ module NeverBlock
       # @return [Response, Object] the response, to be read to its end or closed; with a block the block's value
       # @raise [ConnectError, ConnectionLost, InvalidResponse, InvalidBody, OverloadError, TimeoutError]
       def call
-        response = perform
-        return response unless block_given?
+        return perform unless block_given?
         begin
-          yield response
+          yield perform
         ensure
-          response.close
+          @response&.close
         end
       end
 
       private
 
       def perform
+        @response = nil
         began = now
         deadlines = Deadlines.new(@upstream, @timeouts)
         lease = Lease.new(@pool, deadlines, @upstream.preface(@request.client))

@@ -100,6 +100,16 @@ class ProxyExchangeTest < Minitest::Test
     assert_equal [nil, true], [content.ahead, content.ended?]
   end
 
+  # The first response ended; the second one never came.
+  def test_an_exchange_that_is_called_again
+    play(->(peer) { peer.request and peer << "HTTP/1.1 204 x\r\nConnection: close\r\n\r\n" }, ->(peer) { peer.request })
+    client do
+      exchange = Proxy::Exchange.new(pool, Proxy::Request.new("GET", "/"))
+      assert_equal 204, exchange.call(&:status)
+      assert_held_none_after(Proxy::ConnectionLost) { exchange.call(&:status) }
+    end
+  end
+
   def test_a_block_closes_the_response
     respond("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe", wait: true)
     client do

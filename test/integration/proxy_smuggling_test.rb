@@ -14,37 +14,37 @@ class ProxySmugglingTest < Minitest::Test
   include NeverBlockTest::RecordedBackEnds
 
   FROM_CLIENTS = {
-      "two ways to end" => "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-      "two lengths" => "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
-      "a list of lengths" => "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4, 5\r\n\r\nabcde",
-      "a signed length" => "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +4\r\n\r\nabcd",
-      "an unknown coding" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
-      "chunked not last" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
-      "chunked twice" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-      "a space before the colon" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
-      "a folded line" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
-      "a bare LF" => "POST / HTTP/1.1\r\nHost: a\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
-      "a bare CR" => "POST / HTTP/1.1\r\nHost: a\r\nX: a\rTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\nabcd",
-      "a NUL" => "GET / HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n",
-      "two hosts" => "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-      "a chunk's size too long" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1ffffffffffffffff\r\n",
-      "a chunk's size with a sign" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
-      "a chunk without its end" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcX0\r\n\r\n"
+    "two ways to end" => "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "two lengths" => "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
+    "a list of lengths" => "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4, 5\r\n\r\nabcde",
+    "a signed length" => "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +4\r\n\r\nabcd",
+    "an unknown coding" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+    "chunked not last" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
+    "chunked twice" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "a space before the colon" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+    "a folded line" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+    "a bare LF" => "POST / HTTP/1.1\r\nHost: a\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+    "a bare CR" => "POST / HTTP/1.1\r\nHost: a\r\nX: a\rTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\nabcd",
+    "a NUL" => "GET / HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n",
+    "two hosts" => "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+    "a chunk's size too long" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1ffffffffffffffff\r\n",
+    "a chunk's size with a sign" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
+    "a chunk without its end" => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcX0\r\n\r\n"
   }.freeze
 
   FROM_UPSTREAMS = {
-      "two ways to end" => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-      "two lengths" => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc",
-      "a signed length" => "HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nab",
-      "a folded line" => "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n",
-      "a bare LF" => "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
-      "a space before the colon" => "HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n",
-      "a NUL" => "HTTP/1.1 200 OK\r\nX: a\0\r\nContent-Length: 0\r\n\r\n",
-      "an unknown coding" => "HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
-      "a flood of interim responses" => "HTTP/1.1 102 x\r\n\r\n" * 100 + OK,
-      "101 that was not asked for" => "HTTP/1.1 101 x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
-      "a status of two digits" => "HTTP/1.1 20 OK\r\n\r\n",
-      "a version of its own" => "HTTP/2.0 200 OK\r\n\r\n"
+    "two ways to end" => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "two lengths" => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc",
+    "a signed length" => "HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nab",
+    "a folded line" => "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n",
+    "a bare LF" => "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+    "a space before the colon" => "HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n",
+    "a NUL" => "HTTP/1.1 200 OK\r\nX: a\0\r\nContent-Length: 0\r\n\r\n",
+    "an unknown coding" => "HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+    "a flood of interim responses" => "HTTP/1.1 102 x\r\n\r\n" * 100 + OK,
+    "101 that was not asked for" => "HTTP/1.1 101 x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+    "a status of two digits" => "HTTP/1.1 20 OK\r\n\r\n",
+    "a version of its own" => "HTTP/2.0 200 OK\r\n\r\n"
   }.freeze
 
   INNER = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -6,6 +6,9 @@
 #   neverblock proxy explain http://127.0.0.1:8000/report --control tmp/proxy.sock
 #
 # docs/proxy.md has every option.
+require "fileutils"
+FileUtils.mkdir_p("tmp") # for the control socket
+
 bind "tcp://127.0.0.1:#{ENV.fetch("PORT", 8000)}"
 control ENV.fetch("CONTROL", "tmp/proxy.sock")
 

@@ -114,7 +114,7 @@ module NeverBlock
       def parts_of(url)
         match = URL.match(url) if String === url && url.valid_encoding?
         return match.captures if match
-        raise ArgumentError, "purge: #{url.inspect} is not a URL as in \"https://example.org/page\""
+        raise ArgumentError, "#{url.inspect} is not a URL as in \"https://example.org/page\""
       end
     end
 

@@ -144,9 +144,15 @@ module NeverBlock
 
     private
 
+    # Options of TLS are for those with https, if there are any.
+    def options_of(url, all)
+      plain = !url.to_s.start_with?("https:") && all.any? { |one| String === one && one.start_with?("https:") }
+      plain ? @settings.upstream.except(:ca_file, :server_name) : @settings.upstream
+    end
+
     def list(upstreams)
       all = Array(upstreams).map do |one|
-        (Upstream === one) ? one : Upstream.new(one, **@settings.upstream)
+        (Upstream === one) ? one : Upstream.new(one, **options_of(one, Array(upstreams)))
       end
       raise ConfigurationError, "NeverBlock::Proxy.new needs an upstream, as in \"http://127.0.0.1:3000\"" if all.empty?
       twice = all.map(&:url).tally.find { |_, count| count > 1 } or return all

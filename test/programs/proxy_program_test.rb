@@ -76,7 +76,7 @@ class ProxyProgramTest < Minitest::Test
     up = upstream("hello", "Cache-Control: max-age=60")
     proxy("--upstream", up.url, "--cache", "memory:1m", "--workers", "2", config: "drain_delay 0") do |served|
       served.until_true("a response of each worker") { served.get("/") && up.requests.size == 2 }
-      assert_equal "1 response removed\n", ask(served, "purge", "http://example.org/")
+      assert_equal "each of 2 workers: 1 response removed\n", ask(served, "purge", "http://example.org/")
       assert_match(/the app is asked/, ask(served, "explain", "http://example.org/"))
     end
   end

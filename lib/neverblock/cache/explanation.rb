@@ -50,6 +50,7 @@ module NeverBlock
       def look_up(rooms, env, request)
         lookup = Lookup.new(rooms, env, request, rooms.fetch_env.extras(env))
         entry = lookup.entry
+        @others = rooms.store.read(@key).size unless entry
         @headers = Revision.without(entry ? entry.vary : lookup.fill_key.last)
         @ttl = rooms.settings.freshness(entry).ttl(Process.clock_gettime(Process::CLOCK_REALTIME)).floor if entry
         @action =
@@ -68,13 +69,18 @@ module NeverBlock
         when :bypass
           "the app is asked, and its response is not shared: #{@reason}#{" (#{@foreign} in Rack's env)" if @foreign}"
         when :hit then "a stored response is used: fresh for #{@ttl} s"
-        when :stale then "a stored response is validated: fresh for #{@ttl} s"
+        when :stale then "a stored response is validated: stale for #{-@ttl} s"
         when :join then "the request waits for a fetch that is under way"
         when :alone
           "the app is asked for this request alone: " +
             (@state ? "outer middleware has set #{@state}" : "its last response could not be shared (#{@why})")
-        else "the app is asked, and its response stored if it may be shared"
+        else "the app is asked, and its response stored if it may be shared#{others}"
         end
+      end
+
+      def others
+        return if @others.zero?
+        "; for other headers #{(@others == 1) ? "a response is" : "#{@others} responses are"} stored"
       end
     end
   end

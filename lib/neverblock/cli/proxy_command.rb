@@ -20,15 +20,27 @@ module NeverBlock
       ADDRESS = "tcp://127.0.0.1:8000"
       # What differs from a server's defaults: what comes is passed on as it comes, and not for a client that has left.
       DEFAULTS = {bind: ADDRESS, request_body: :stream, cancel_on_disconnect: true, early_hints: true}.freeze
+      # Neither an option nor a file.
+      WORD = /\A[a-z][a-z-]*\z/
       PHASES = /\A(connect|first_byte|idle|total)=(.+)\z/
-      private_constant :USAGE, :COLLAPSE, :ADDRESS, :DEFAULTS, :PHASES
+      private_constant :USAGE, :COLLAPSE, :ADDRESS, :DEFAULTS, :PHASES, :WORD
 
       # @param arguments [Array<String>] after "proxy"
       # @return [ProxyCommand, ProxyControl]
       def self.of(arguments, out: $stdout, env: ENV)
-        return new(arguments, out:, env:) unless ProxyControl::COMMANDS.key?(arguments.first)
+        unless ProxyControl::COMMANDS.key?(arguments.first)
+          refuse_word(arguments.first)
+          return new(arguments, out:, env:)
+        end
         ProxyControl.new(arguments.first, arguments.drop(1), out:, env:)
       end
+
+      def self.refuse_word(word)
+        return unless WORD.match?(word.to_s)
+        raise ConfigurationError, "neverblock proxy has no command #{word}. " \
+          "Its commands are #{ProxyControl::COMMANDS.keys.join(", ")}"
+      end
+      private_class_method :refuse_word
 
       # @param arguments [Array<String>]
       # @param out [IO]
@@ -47,7 +59,7 @@ module NeverBlock
           configuration.set(:proxy, @proxy) unless @proxy.empty?
           DEFAULTS.each { |name, value| configuration.set(name, value) unless configuration.set?(name) }
           control = ProxyControl.default_path(@env) unless configuration.set?(:control)
-          configuration.set(:control, control) if control && !ProxyControl.listens?(control)
+          configuration.set(:control, control) if control && free?(control)
         end
       end
 
@@ -61,6 +73,12 @@ module NeverBlock
       end
 
       private
+
+      def free?(control)
+        return true unless ProxyControl.listens?(control)
+        warn "neverblock proxy: the control socket #{control} is another proxy's, and this one has none. Give it one: " \
+          "--control PATH"
+      end
 
       def rackup = @rackup ||= ProxyApp.new(configuration)
 
@@ -126,8 +144,9 @@ module NeverBlock
       end
 
       def seconds(text, option)
-        Float(text, exception: false) or
-          raise ConfigurationError, "#{option}: #{text.inspect} is not a number of seconds"
+        number = Float(text, exception: false)
+        return number if number&.positive?
+        raise ConfigurationError, "#{option}: #{text.inspect} is not a number of seconds, more than 0"
       end
     end
   end

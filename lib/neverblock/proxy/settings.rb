@@ -48,7 +48,7 @@ module NeverBlock
       LOAD = ValueType.new("a number, 1 or more") do |value|
         (Numeric === value && value.real? && value.finite? && value >= 1) ? value : ValueType::REFUSED
       end
-      HEALTH = ValueType.new("a Hash, as in {path: \"/up\", every: 5}, or nil for no checks") do |value|
+      HEALTH = ValueType.new("a Hash, as in {path: \"/up\", every: 5}") do |value|
         (Hash === value) ? Probe.build(value) : ValueType::REFUSED
       end
 

@@ -17,6 +17,18 @@ module NeverBlock
     # @!attribute [r] total
     #   @return [Numeric, nil] from the beginning to the last byte of the response
     Timeouts = Data.define(:connect, :first_byte, :idle, :total) do
+      # @param value [Timeouts, Hash{Symbol=>Numeric,nil}] a Hash has what differs from the defaults
+      # @return [Timeouts]
+      # @raise [ConfigurationError]
+      def self.of(value)
+        return value if self === value
+        unless Hash === value
+          raise ConfigurationError, "timeouts: #{value.inspect} is not a Hash, as in {connect: 2, first_byte: 60}"
+        end
+        unknown = value.keys.find { |name| !members.include?(name) } or return new(**value)
+        raise ConfigurationError, "timeouts: has no option #{unknown.inspect}. Its options are #{members.join(", ")}"
+      end
+
       # @param connect [Numeric, nil] seconds
       # @param first_byte [Numeric, nil] seconds
       # @param idle [Numeric, nil] seconds

@@ -51,7 +51,7 @@ module NeverBlock
       # @raise [ConfigurationError]
       def initialize(url, timeouts: {}, ca_file: nil, server_name: nil, proxy_protocol: nil)
         parse(url)
-        @timeouts = (Timeouts === timeouts) ? timeouts : Timeouts.new(**timeouts)
+        @timeouts = Timeouts.of(timeouts)
         if @url.start_with?("https:")
           name = server_name.nil? ? @host : NAME.setting(server_name) { "server_name:" }
           @tls = TLS.new(name, ca_file:)

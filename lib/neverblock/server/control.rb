@@ -67,7 +67,11 @@ module NeverBlock
       def ask_app(name, argument)
         results = @subject.command(name, argument)
         texts = results.map { |_, _, text| text }.uniq
-        texts = results.map { |worker, _, text| "#{worker}: #{text.gsub("\n", "\n  ")}" } if texts.size > 1
+        if texts.size > 1
+          texts = results.map { |worker, _, text| "#{worker}: #{text.gsub("\n", "\n  ")}" }
+        elsif results.size > 1
+          texts = ["each of #{results.size} workers: #{texts.first.gsub("\n", "\n  ")}"]
+        end
         answer((results.any? && results.all? { |_, good, _| good }) ? 200 : 422, texts.join("\n"))
       end
 

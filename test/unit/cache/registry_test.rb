@@ -91,7 +91,7 @@ class CacheRegistryTest < Minitest::Test
       assert_match(/purge_tag: .* is not a tag/, assert_raises(ArgumentError) { Cache.purge_tag("news", tag) }.message)
     end
     [nil, "", "/a", "ftp://example.org/", :a].each do |url|
-      assert_match(/purge: .* is not a URL/, assert_raises(ArgumentError) { Cache.purge_url("http://a/", url) }.message)
+      assert_match(/ is not a URL/, assert_raises(ArgumentError) { Cache.purge_url("http://a/", url) }.message)
     end
   end
 

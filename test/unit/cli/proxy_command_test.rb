@@ -68,7 +68,10 @@ class CLIProxyCommandTest < Minitest::Test
 
   def test_a_socket_of_the_user
     assert_equal "#{@folder}/neverblock-proxy.sock", settings(env: {"XDG_RUNTIME_DIR" => @folder})[:control]
-    UNIXServer.open("#{@folder}/neverblock-proxy.sock") { assert_nil settings(env: {"XDG_RUNTIME_DIR" => @folder})[:control] }
+    _, said = capture_io do
+      UNIXServer.open("#{@folder}/neverblock-proxy.sock") { assert_nil settings(env: {"XDG_RUNTIME_DIR" => @folder})[:control] }
+    end
+    assert_match(/neverblock-proxy\.sock is another proxy's, and this one has none\. Give it one: --control PATH/, said)
   end
 
   {
@@ -77,11 +80,15 @@ class CLIProxyCommandTest < Minitest::Test
     ["--upstream", "ftp://x"] => /"ftp:\/\/x" is not an address/,
     [*UPSTREAM, "--collapse=some"] => /--collapse=some: write on, off or same-url/,
     [*UPSTREAM, "--ttl", "x"] => /--ttl: "x" is not a number/,
-    [*UPSTREAM, "--ttl", "-1"] => /proxy ttl: -1\.0 is not a number of seconds, more than 0/,
+    [*UPSTREAM, "--ttl", "-1"] => /--ttl: "-1" is not a number of seconds, more than 0/,
     [*UPSTREAM, "--timeout", "5"] => /--timeout 5: write connect=2/,
     [*UPSTREAM, "--host", "a b"] => /host: "a b" is not :keep, :upstream/,
     [*UPSTREAM, "--trusted-client", "x"] => /trusted_clients: \["x"\]/,
     [*UPSTREAM, "--colour"] => /there is no option --colour\. neverblock proxy --help/,
+    [*UPSTREAM, "--timeout", "connect=0"] => /--timeout connect: "0" is not a number of seconds, more than 0/,
+    [*UPSTREAM, "--balance", "other"] => /balance: :other is not one of :least, :hash/,
+    [*UPSTREAM, "--health", "up"] => /health: path: "up" is not a path that begins with "\/"/,
+    ["other", "http://a/"] => /neverblock proxy has no command other\. Its commands are explain, purge, purge-tag/,
     ["explain"] => /proxy explain takes one URL, percent-encoded, and got none/,
     ["explain", "http://a/ b"] => /percent-encoded/,
     ["purge", "http://a/\r\nX: y"] => /percent-encoded/,

@@ -29,6 +29,9 @@ class ProxyPartsTest < Minitest::Test
       assert_match(/\Ahealth: #{name}: /, invalid(url, health: {name => value}))
     end
     assert_match(/health: has no option :evry\. Its options are path, host, /, invalid(url, health: {evry: 1}))
+    assert_match(/timeouts: has no option :frist_byte\. Its options are connect, first_byte, /, invalid(url, timeouts: {frist_byte: 1}))
+    assert_match(/timeouts: 5 is not a Hash/, invalid(url, timeouts: 5))
+    assert_match(/\Ahealth: "\/up" is not a Hash, as in \{path: "\/up", every: 5\}, or nil\z/, invalid(url, health: "/up"))
     assert_match(/timeouts: connect:/, invalid(url, timeouts: {connect: -1}))
     assert_match(/max_connections:/, invalid(url, max_connections: 0))
     assert_match(/accel_roots: 5/, invalid(url, accel_roots: 5))
@@ -42,6 +45,12 @@ class ProxyPartsTest < Minitest::Test
     assert_equal ["http://127.0.0.1:3000", "unix:/run/app.sock"], proxy.upstreams.map(&:url)
     assert_equal [5, nil], proxy.upstreams.map { |upstream| upstream.timeouts.total }
     assert_equal "#<NeverBlock::Proxy http://127.0.0.1:3000, unix:/run/app.sock>", proxy.inspect
+  end
+
+  def test_options_of_tls_are_for_those_with_https
+    authority = OpenSSL::X509::DEFAULT_CERT_FILE
+    assert_equal [false, true], Proxy.new(["http://a", "https://b"], ca_file: authority).upstreams.map(&:tls?)
+    assert_match(/are for https:\/\/ alone/, invalid("http://a", ca_file: authority))
   end
 
   def test_via

@@ -43,7 +43,7 @@ class ServerControlTest < Minitest::Test
 
   def test_a_command_of_the_app
     @subject.result = [["worker 0", true], ["worker 1", true]]
-    assert_equal [200, "purge https://a/?b=c&d\n"], ask("POST", "/app/purge", "https://a/?b=c&d")
+    assert_equal [200, "each of 2 workers: purge https://a/?b=c&d\n"], ask("POST", "/app/purge", "https://a/?b=c&d")
     @subject.result = [["worker 0", true, "one\ntwo"], ["worker 1", false, "no"]]
     assert_equal [422, "worker 0: one\n  two\nworker 1: no\n"], ask("POST", "/app/purge", "x")
     @subject.result = []

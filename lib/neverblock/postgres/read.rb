@@ -39,8 +39,8 @@ module NeverBlock
       attr_accessor :sent
 
       # Positional, since keywords cost a Hash. The parameters are those of {Statement#set_up}. What is shared may be
-      # sent a second time, when the caller has changed the values: they are copied. What a lease runs has no fingerprint
-      # and is sent once.
+      # sent a second time, when the caller has changed the values: they are copied. What a lease runs has no
+      # fingerprint, and is sent once.
       def initialize(sql, params, format, encoders, fingerprint, session_defaults, key, since, types, cluster,
         kind = :read)
         @sql = fingerprint ? Statement.own(sql) : sql

@@ -115,7 +115,8 @@ class ServerMetricsTest < Minitest::Test
 
   # As NeverBlock::Proxy tells it.
   UPSTREAM = {
-    in_flight: 2, out: true, requests: {"2xx": 90, failed: 3}, connect_failures: 1, retries: 4, tunnels: 5, taken_out: 6,
+    in_flight: 2, out: true, down: false, requests: {"2xx": 90, failed: 3}, connect_failures: 1, retries: 4, tunnels: 5, taken_out: 6,
+    checks_passed: 9, checks_failed: 10,
     connections: {open: 3, idle: 1, held: 2, waiting: 7, opened: 8, reused: 82}
   }.freeze
 

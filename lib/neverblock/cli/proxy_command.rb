@@ -76,8 +76,8 @@ module NeverBlock
 
       def free?(control)
         return true unless ProxyControl.listens?(control)
-        warn "neverblock proxy: the control socket #{control} is another proxy's, and this one has none. Give it one: " \
-          "--control PATH"
+        warn "neverblock proxy: the control socket #{control} is another proxy's, and this one has none. Give it " \
+          "one: --control PATH"
       end
 
       def rackup = @rackup ||= ProxyApp.new(configuration)

@@ -141,8 +141,11 @@ module NeverBlockTest
       now
     end
 
+    # A program that was replaced at the last moment may have no handlers yet: the signal itself ends it.
     def finish
-      @served.stop
+      @served.signal(:TERM)
+      status = @served.wait
+      raise Minitest::Assertion, "it ended with #{status}:\n#{@served.errors}" unless status.success? || status.termsig == Signal.list["TERM"]
       await("the end of all") { processes.none? { |process| process.group == @served.pid && process.state != "Z" } }
       left = Dir.children(@folder) - FILES
       raise Minitest::Assertion, "files that were left: #{left}" if left.any?

@@ -64,6 +64,45 @@ class ServerDrainTest < Minitest::Test
     assert_equal true, thread.value
   end
 
+  # Its request is on the way, and nothing says whether it may be sent a second time.
+  def test_the_first_request_of_a_new_connection
+    serve_gated
+    wire = connect
+    await_stats(connections: 1)
+    thread = stopping
+    assert_raises(Errno::ECONNREFUSED) { connect }
+    assert_equal ["/", "close"], (wire << get).answer.then { |answer| [answer.body, answer["connection"]] }
+    assert_equal true, thread.value
+  end
+
+  # Until the sockets are closed, connections would get into the backlog, and be reset.
+  def test_between_the_last_accept_and_the_close
+    [false, true].each do |unix|
+      serve(unix:)
+      attempt = ->(*) { connect.then { "connected" } rescue $!.class } # standard:disable Style/RescueModifier
+      attempts = []
+      server.instance_variable_get(:@service).binder.define_singleton_method(:close) { (attempts << attempt.call) && super() }
+      assert_equal true, server.stop
+      assert_equal [Errno::ECONNREFUSED], attempts.uniq - [Errno::ENOENT]
+    end
+  end
+
+  # systemd keeps it, and clients wait there for the next start.
+  def test_a_socket_that_another_program_has_opened
+    given = Socket.tcp_server_sockets("127.0.0.1", 0).first
+    kept = given.dup
+    @server = NeverBlock::Server.new(HELLO, error_log: errors)
+    servers << server
+    server.binder = NeverBlock::Server::Binder.for(server.configuration, given: [given])
+    server.start
+    assert_equal "hello", ask(get).body
+    assert_equal true, server.stop
+    client = Socket.tcp("127.0.0.1", kept.local_address.ip_port)
+    assert_predicate kept.accept.tap { |socket, _| socket.close }, :any?
+  ensure
+    [client, kept].each { |socket| socket&.close }
+  end
+
   # Requests in the kernel's buffers arrived in time.
   def test_requests_that_have_come_but_were_not_read
     held = true

@@ -29,6 +29,7 @@ module NeverBlock
         @wanted = wanted
         @backlog = backlog
         @given = given
+        @own = given.empty?
         @assigned = {}
         @sockets = []
         @addresses = []
@@ -46,10 +47,14 @@ module NeverBlock
       # Takes over sockets that the previous program in this process has opened.
       # @param numbers [Hash{Integer=>String}] descriptors and their URIs
       # @param files [Hash{String=>Array}] of unix sockets
+      # @param own [Boolean] whether that program's binder has opened all of them
       # @return [Binder]
-      def self.inherited(numbers, files)
-        new([], backlog: 0).tap { |binder| binder.take_over(numbers, files) }
+      def self.inherited(numbers, files, own: false)
+        new([], backlog: 0).tap { |binder| binder.take_over(numbers, files, own) }
       end
+
+      # @return [Boolean] whether no other program, such as systemd, has opened one of the sockets and may still use it
+      def own? = @own
 
       # @return [Hash{String=>Array(Integer, Integer)}] the unix sockets' files, by path: device and inode
       attr_reader :files
@@ -69,7 +74,8 @@ module NeverBlock
       end
 
       # @api private
-      def take_over(numbers, files)
+      def take_over(numbers, files, own)
+        @own = own
         numbers.each { |number, uri| add(Socket.for_fd(number).tap { |socket| socket.close_on_exec = true }, uri) }
         @files.update(files.transform_keys(&:to_s))
       end

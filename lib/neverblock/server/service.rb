@@ -145,11 +145,11 @@ module NeverBlock
         @state = :stopping
         begun = now
         deadline = begun + timeout
-        core.stop_accepting
+        core.stop_accepting(!@shared && !@handed_over && @binder.own?)
         @binder.close unless @handed_over
         sleep TURN # bytes that have arrived are read before connections count as idle
         until core.idle?
-          drained ||= now >= begun + @keepalive_grace && core.drain
+          drained ||= now >= begun + @keepalive_grace && core.drain # false: new connections are left
           left = deadline - now
           break if left <= 0
           sooner = @stops.pop(timeout: [left, LOOK].min)

@@ -199,6 +199,7 @@ class ServerBinderTest < Minitest::Test
     after = Binder.inherited(numbers.zip(before.addresses).to_h, before.files.transform_keys(&:to_sym))
     @binders << after
     assert_equal [before.addresses, before.files], [after.addresses, after.files]
+    assert_equal [true, false, true], [before.own?, after.own?, Binder.inherited({}, {}, own: true).own?]
     assert after.sockets.all?(&:close_on_exec?)
     assert_answers after.sockets.first, UNIXSocket.new(path)
     after.close
@@ -230,7 +231,7 @@ class ServerBinderTest < Minitest::Test
     given = listen("tcp://[::]:0").sockets.first
     port = given.local_address.ip_port
     binder = listen("tcp://0.0.0.0:#{port}", given: [given])
-    assert_equal [[given], ["tcp://[::]:#{port}"]], [binder.sockets, binder.addresses]
+    assert_equal [[given], ["tcp://[::]:#{port}"], false], [binder.sockets, binder.addresses, binder.own?]
   rescue NeverBlock::BindError => error
     skip "no IPv6 here: #{error.message}"
   end

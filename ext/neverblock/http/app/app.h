@@ -25,6 +25,7 @@
 #include "../protocol/refusals.h"
 #include "../transport/transport.h"
 
+#define NB_NEW_CONNECTION (500 * NB_MILLISECOND) /* how long a stop waits for the first request of a new connection */
 #define NB_COPIED 2048        /* bodies up to this are copied behind the head, larger ones sent from where they are */
 
 typedef struct nb_server nb_server_t;

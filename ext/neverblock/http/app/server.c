@@ -259,18 +259,26 @@ static VALUE core_stand_back(VALUE self, VALUE flag) {
     return self;
 }
 
-/* call-seq: stop_accepting -> self; from now on every response is the last of its connection */
-static VALUE core_stop_accepting(VALUE self) {
+/* call-seq: stop_accepting(last) -> self; from now on every response is the last of its connection. last: no other
+ * process accepts from the sockets; clients are refused from here on, though the sockets are closed later */
+static VALUE core_stop_accepting(VALUE self, VALUE last) {
     nb_server_t *server = here(self);
     server->net.draining = true;
-    nb_listeners_empty(&server->net);
+    nb_listeners_empty(&server->net, RTEST(last));
     nb_listeners_close(&server->net);
     return self;
 }
 
-/* call-seq: drain -> self; idle connections end */
+/* A client sends its first request right after it has connected. Until then the connection is not an idle one. */
+static bool is_new(const nb_connection_t *connection, uint64_t now) {
+    return !connection->served && now < connection->began + NB_NEW_CONNECTION;
+}
+
+/* call-seq: drain -> true or false; idle connections end. false: some are too new for that, so call it again */
 static VALUE core_drain(VALUE self) {
     nb_server_t *server = here(self);
+    uint64_t now = nb_now();
+    bool all = true;
     server->net.draining = true;
     nb_operations_deliver(server->net.engine);
     for (nb_link_t *l = server->net.connections.next, *next; l != &server->net.connections; l = next) {
@@ -280,9 +288,10 @@ static VALUE core_drain(VALUE self) {
         if (connection->state != NB_CONNECTION_IDLE) continue;
         bool came_in_time = recv(connection->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
         if (came_in_time) nb_connection_receive(connection);
+        else if (is_new(connection, now)) all = false;
         else nb_connection_linger(connection);
     }
-    return self;
+    return RBOOL(all);
 }
 
 static VALUE core_idle_p(VALUE self) {
@@ -366,7 +375,7 @@ static VALUE define_server(VALUE module) {
     rb_define_alloc_func(nb_cCore, core_alloc);
     rb_define_method(nb_cCore, "initialize", core_initialize, 3);
     rb_define_method(nb_cCore, "listen", core_listen, 2);
-    rb_define_method(nb_cCore, "stop_accepting", core_stop_accepting, 0);
+    rb_define_method(nb_cCore, "stop_accepting", core_stop_accepting, 1);
     rb_define_method(nb_cCore, "drain", core_drain, 0);
     rb_define_method(nb_cCore, "stand_back", core_stand_back, 1);
     rb_define_method(nb_cCore, "idle?", core_idle_p, 0);

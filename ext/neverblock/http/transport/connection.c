@@ -52,6 +52,7 @@ nb_connection_t *nb_connection_open(nb_transport_t *transport, nb_accepted_t cli
     connection->local = client.local;
     connection->awaits_proxy = client.proxy;
     connection->deadline = NB_NEVER;
+    connection->began = nb_now();
     connection->timer = (nb_timer_t){.deadline = NB_NEVER, .fire = timer_fired};
     nb_list_init(&connection->sends);
     if (address) copy_address(connection, address);
@@ -59,7 +60,7 @@ nb_connection_t *nb_connection_open(nb_transport_t *transport, nb_accepted_t cli
     nb_list_append(&transport->idlers, &connection->idles);
     if (transport->connection_count++ == 0) nb_transport_tick_soon(transport);
     uint64_t limit = transport->settings.head_timeout;
-    if (limit != NB_NEVER) nb_connection_deadline(connection, nb_now() + limit);
+    if (limit != NB_NEVER) nb_connection_deadline(connection, connection->began + limit);
     return connection;
 }
 

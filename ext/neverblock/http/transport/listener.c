@@ -12,6 +12,10 @@
 #include <poll.h>
 #include <ruby/io.h>
 #include <unistd.h>
+#if defined __linux__ && !defined NB_PORTABLE
+#include <linux/filter.h>
+#define CAN_FILTER
+#endif
 
 #define ACCEPTS 32
 #define LAST_ACCEPTS 4096
@@ -199,14 +203,44 @@ void nb_listeners_stand_back(nb_transport_t *transport, bool standing_back) {
     nb_listeners_pause(transport, transport->paused);
 }
 
+/* From here on no connection is made that would be reset when the socket is closed. TCP has no such call; so a filter
+ * drops the clients' SYNs, which they send again after a second, and what is in the backlog already can be accepted. */
+static void admit_no_more(const nb_listener_t *listener) {
+    int fd = listener->watch.fd;
+    if (listener->local) {
+        shutdown(fd, SHUT_RD);
+        return;
+    }
+#ifdef CAN_FILTER
+    enum { FLAGS = 13, SYN = 0x02 }; /* where the TCP header has its flags, and the first of a connection */
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYN, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+    };
+    struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
+    setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program); /* without it a few may be reset */
+#endif
+}
+
+/* Refuses clients, in place of the close, which comes later, and in Ruby. */
+static void refuse_clients(const nb_listener_t *listener) {
+#ifdef CAN_FILTER /* elsewhere this is an error, or has no effect */
+    if (!listener->local) shutdown(listener->watch.fd, SHUT_RD);
+#endif
+}
+
 /* Connections in the kernel's backlog came in time: closing the listeners would reset them. */
-void nb_listeners_empty(nb_transport_t *transport) {
+void nb_listeners_empty(nb_transport_t *transport, bool last) {
     for (nb_link_t *l = transport->listeners.next; l != &transport->listeners; l = l->next) {
         nb_listener_t *listener = NB_ENTRY(l, nb_listener_t, link);
-        if (!listener->wanted) continue;
+        bool wanted = listener->wanted;
         want(listener, false);
+        if (last) admit_no_more(listener);
         if (listener->accepting) nb_operation_stop(transport->engine, listener->accepting);
-        for (int i = 0; i < LAST_ACCEPTS && accept_next(listener); i++) {}
+        for (int i = 0; wanted && i < LAST_ACCEPTS && accept_next(listener); i++) {}
+        if (last) refuse_clients(listener);
     }
 }
 

@@ -105,7 +105,7 @@ struct nb_connection {
     uint32_t in_length, in_capacity;
     uint32_t served;          /* requests */
     uint64_t deadline;        /* the timer may be armed for an earlier time: see nb_connection_deadline */
-    uint64_t began;           /* when the head or body under way began */
+    uint64_t began;           /* when the head or body under way began; before the first one, the connection */
     uint32_t scanned;         /* bytes of a head under way */
     uint8_t state;            /* nb_connection_state_t */
     uint8_t close_mode;       /* nb_close_mode_t */
@@ -189,7 +189,8 @@ PRINTF_ARGS(void nb_transport_report(nb_transport_t *, const char *name, const c
 void nb_listener_open(nb_transport_t *, VALUE io, bool proxy);
 void nb_listeners_pause(nb_transport_t *, bool paused);
 void nb_listeners_stand_back(nb_transport_t *, bool);
-void nb_listeners_empty(nb_transport_t *);     /* accepts what the kernel has already let in */
+/* Accepts what the kernel has already let in. last: no other process accepts, and the sockets will be closed. */
+void nb_listeners_empty(nb_transport_t *, bool last);
 void nb_listeners_close(nb_transport_t *);
 void nb_listeners_retry(nb_transport_t *);     /* there may be room now */
 

@@ -46,7 +46,7 @@ module NeverBlock
         def self.left(binder, templates, workers, later)
           {
             later:,
-            sockets: binder.sockets.map(&:fileno).zip(binder.addresses), files: binder.files,
+            sockets: binder.sockets.map(&:fileno).zip(binder.addresses), files: binder.files, own: binder.own?,
             templates: templates.map { |template| [template.channel.io.fileno, template.pid] },
             workers: workers.map { |worker|
               [worker.channel.io.fileno, worker.pid, worker.slot.number,
@@ -71,7 +71,7 @@ module NeverBlock
         def later = @left[:later]
 
         # @return [Binder]
-        def binder = Binder.inherited(@left[:sockets].to_h, @left[:files])
+        def binder = Binder.inherited(@left[:sockets].to_h, @left[:files], own: @left[:own])
 
         # @return [Array<TemplateProcess>]
         def templates

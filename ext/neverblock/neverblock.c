@@ -38,6 +38,7 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     nb_init_timeout_after();
     nb_init_unwinding();
     nb_init_http();
+    nb_init_field_lines();
     nb_init_response_parser();
     nb_init_libpq();
     nb_init_sql_shape();

@@ -54,10 +54,9 @@ module NeverBlock
       # @param key [String, nil] of the request
       # @return [Backend, nil] to be released; nil: all were tried
       def pick(tried, key = nil)
-        time = now
         @lock.synchronize do
           left = tried.empty? ? @all : @all - tried
-          if (backend = (left.size == 1) ? left.first : best(left, time, key))
+          if (backend = (left.size == 1) ? left.first : best(left, now, key))
             backend.trying = true if backend.out_until
             backend.in_flight += 1
           end

@@ -160,8 +160,7 @@ module NeverBlock
 
       # A socket that the last read has emptied is waited for before it is tried. TLS may have bytes of its own.
       def read_piece(most, phase, buffer = nil)
-        wait(IO::READABLE, phase) if @drained
-        @deadlines.check
+        @drained ? wait(IO::READABLE, phase) : @deadlines.check
         while Symbol === (piece = guarded { @io.read_nonblock(most, buffer, exception: false) })
           wait((piece == :wait_readable) ? IO::READABLE : IO::WRITABLE, phase)
           @deadlines.check

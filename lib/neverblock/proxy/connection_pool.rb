@@ -59,7 +59,7 @@ module NeverBlock
 
       # Closes connections that have been idle for too long. The pool does so too, whenever it is used.
       # @return [void]
-      def reap = expired.each(&:close)
+      def reap = expired(now).each(&:close)
 
       # @return [Hash{Symbol=>Integer}] `held`: in use, or being opened; `opened` and `reused` count since the beginning
       def stats
@@ -94,9 +94,10 @@ module NeverBlock
       # @param lease [Lease]
       # @return [void]
       def take(lease)
-        reap
+        time = now
+        expired(time).each(&:close)
         connection = lease.connection || pop(lease)
-        until connection.nil? || (!aged?(connection) && connection.quiet?)
+        until connection.nil? || (!aged?(connection, time) && connection.quiet?)
           connection.close
           connection = pop(lease)
         end
@@ -108,11 +109,8 @@ module NeverBlock
       # @param lease [Lease] whose connection others may use
       # @return [void]
       def give(lease)
-        connection = lease.connection
-        usable = !@closed && !aged?(connection)
-        return if usable && lease.slots.release(lease, connection)
-        rest(lease) if usable
-        reap
+        return if @closed || lease.slots.release(lease, lease.connection)
+        rest(lease)
       ensure
         lease.abandon # closes a connection that the lease still has
       end
@@ -156,9 +154,9 @@ module NeverBlock
       end
 
       # Those that were idle for longest are in front.
-      def expired
+      def expired(time)
         return NONE if @idle_timeout.nil? || @idle.empty?
-        latest = now - @idle_timeout
+        latest = time - @idle_timeout
         return NONE unless @idle.first&.idle_since&.<(latest)
         gone = []
         while (oldest = @idle.first) && oldest.idle_since < latest
@@ -167,7 +165,7 @@ module NeverBlock
         gone
       end
 
-      def aged?(connection) = @max_age && now - connection.opened_at > @max_age
+      def aged?(connection, time) = @max_age && time - connection.opened_at > @max_age
     end
   end
 end

@@ -12,6 +12,9 @@ module NeverBlock
     #   content.clean?     # => whether a next response can be told apart from this one
     # @api private
     class Content
+      NONE = [].freeze
+      private_constant :NONE
+
       # @return [Array<Array(String, String)>] names in lower case and values; empty before the end
       attr_reader :trailers
 
@@ -24,7 +27,7 @@ module NeverBlock
         @upstream = upstream
         @left = head.length if head.delimiter == :length
         @chunks = ResponseParser::Chunks.new if head.delimiter == :chunked
-        @trailers = []
+        @trailers = NONE
         @ended = head.delimiter == :empty || @left == 0
       end
 
@@ -94,7 +97,7 @@ module NeverBlock
       def finish
         trailers = @chunks.trailers(ResponseParser::MAX_FIELDS)
         invalid(trailers) if String === trailers
-        @trailers = trailers
+        @trailers = trailers.each_slice(2).to_a
         @ended = true
       end
 

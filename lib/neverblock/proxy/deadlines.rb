@@ -24,8 +24,12 @@ module NeverBlock
       def initialize(upstream, timeouts)
         @upstream = upstream
         @timeouts = timeouts
-        @total_at = timeouts.total && now + timeouts.total
+        @began = now
+        @total_at = timeouts.total && @began + timeouts.total
       end
+
+      # @return [Float] when the exchange has begun
+      attr_reader :began
 
       # Begins a phase that is limited as a whole; :idle begins anew with each wait.
       # @param phase [:connect, :first_byte]

@@ -14,7 +14,8 @@ module NeverBlock
       include MonotonicClock
 
       HEAD = ValueType.bytes(least: 256)
-      private_constant :HEAD
+      MAX_HEAD = 64 << 10
+      private_constant :HEAD, :MAX_HEAD
 
       # @return [Boolean] whether the request was sent a second time
       attr_reader :retried
@@ -27,13 +28,17 @@ module NeverBlock
       # @return [Float, nil] seconds from the beginning to the head of the response; nil: none has come
       attr_reader :first_byte_seconds
 
+      # @api private
+      # The same as the keywords, which would cost each request two Hashes; checked before.
+      attr_writer :on_interim, :max_head
+
       # @param pool [ConnectionPool]
       # @param request [Request]
       # @param timeouts [Timeouts, Hash{Symbol=>Numeric,nil}, nil] in place of the upstream's; a Hash has what differs
       # @param on_interim [#call, nil] gets the status and the fields of each interim response (1xx) but 101
       # @param max_head [Integer, String] bytes of a response's head
       # @raise [ConfigurationError]
-      def initialize(pool, request, timeouts: nil, on_interim: nil, max_head: 64 << 10)
+      def initialize(pool, request, timeouts: nil, on_interim: nil, max_head: MAX_HEAD)
         @pool = pool
         @request = request
         @upstream = pool.upstream
@@ -43,7 +48,7 @@ module NeverBlock
         else @upstream.timeouts.with(**timeouts.to_h)
         end
         @on_interim = on_interim
-        @max_head = HEAD.setting(max_head) { "max_head:" }
+        @max_head = (max_head == MAX_HEAD) ? max_head : HEAD.setting(max_head) { "max_head:" }
         @retried = false
       end
 
@@ -64,14 +69,13 @@ module NeverBlock
 
       def perform
         @response = nil
-        began = now
         deadlines = Deadlines.new(@upstream, @timeouts)
         lease = Lease.new(@pool, deadlines, @upstream.preface(@request.client))
         connection = lease.open
-        @connect_seconds = now - began
-        head, sent = attempt(connection, deadlines, lease)
-        @first_byte_seconds = now - began
-        @response = Response.new(head, lease, @upstream, sent)
+        @connect_seconds = now - deadlines.began
+        head = attempt(connection, deadlines, lease)
+        @first_byte_seconds = now - deadlines.began
+        @response = Response.new(head, lease, @upstream, @sent)
       ensure
         lease&.abandon unless @response
       end
@@ -85,13 +89,15 @@ module NeverBlock
         converse(lease.reopen, deadlines)
       end
 
-      # @return [Array(ResponseHead, Boolean)] and whether all of the request was sent
+      # @return [ResponseHead]
       def converse(connection, deadlines)
         reader = HeadReader.new(connection, @request, @upstream, @max_head, @on_interim)
         sender = Sender.new(connection, @request, @upstream, reader, deadlines)
         early = sender.call
         deadlines.start(:first_byte)
-        [early || reader.wait, sender.complete?]
+        head = early || reader.wait
+        @sent = sender.complete?
+        head
       end
     end
   end

@@ -12,8 +12,6 @@ module NeverBlock
       # RFC 9110, section 5.6.2; the lengths are those of the server's parser.
       NAME = /\A[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,256}\z/n
       METHOD = /\A[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}\z/n
-      # RFC 9110, section 5.5: no control character but the tab.
-      UNSAFE = /[^\t\x20-\x7e\x80-\xff]/n
       # The origin form of RFC 9112, section 3.2.1: visible ASCII; a fragment is never sent.
       TARGET = %r{\A/[\x21\x22\x24-\x7e]*\z}n
       # RFC 9112, section 3.2: as narrow as the server's.
@@ -30,17 +28,39 @@ module NeverBlock
       PROTOCOL = %r{\A[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}(?:/[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,16})?\z}n
       # Names that are known to be good: requests have few different ones.
       MOST_NAMES = 1_000
-      private_constant :NAME, :METHOD, :UNSAFE, :TARGET, :AUTHORITY, :OWN, :PROTOCOL, :MOST_NAMES
+      private_constant :NAME, :METHOD, :TARGET, :AUTHORITY, :OWN, :PROTOCOL, :MOST_NAMES
 
-      @names = {}
+      @prefixes = {}
 
       class << self
         # @param lines [String] gets the field's line
         # @return [void]
         # @raise [InvalidRequest]
         def add(lines, name, value)
-          known = @names[name] || name(name)
-          lines << known << ": " << value(name, value) << "\r\n"
+          FieldLines.add(lines, @prefixes[name] || prefix(name), value) || refuse(name, value)
+        end
+
+        # @param name [String] of a field
+        # @return [String] the beginning of its line
+        # @raise [InvalidRequest]
+        def prefix(name)
+          name = binary(name, "a field's name")
+          invalid("the name of a field", name, "It must be a token of at most 256 bytes") unless NAME.match?(name)
+          if OWN[name.downcase]
+            invalid("the field", name, "It is between two neighbours, or the client's own. Leave it out; see the " \
+              "options of Request")
+          end
+          prefix = "#{name}: ".b.freeze
+          @prefixes[name.dup.freeze] = prefix if @prefixes.size < MOST_NAMES
+          prefix
+        end
+
+        # @param name [String] of a field
+        # @param value [Object] that can't be sent (RFC 9110, section 5.5: no control character but the tab)
+        # @raise [InvalidRequest]
+        def refuse(name, value)
+          invalid("the value of the field #{name}", binary(value, name, "the value of the field "),
+            "It must not have a control character, nor a line's end")
         end
 
         # @return [String]
@@ -75,23 +95,6 @@ module NeverBlock
         end
 
         private
-
-        def name(name)
-          name = binary(name, "a field's name")
-          invalid("the name of a field", name, "It must be a token of at most 256 bytes") unless NAME.match?(name)
-          if OWN[name.downcase]
-            invalid("the field", name, "It is between two neighbours, or the client's own. Leave it out; see the " \
-              "options of Request")
-          end
-          @names[name.dup.freeze] = name.b.freeze if @names.size < MOST_NAMES
-          name
-        end
-
-        def value(name, value)
-          value = binary(value, name, "the value of the field ")
-          return value unless UNSAFE.match?(value)
-          invalid("the value of the field #{name}", value, "It must not have a control character, nor a line's end")
-        end
 
         def binary(text, what, of = nil)
           return (text.ascii_only? && text.encoding.ascii_compatible?) ? text : text.b if String === text

@@ -8,7 +8,7 @@ module NeverBlock
     # says about others is dropped, unless its address is trusted: then the client's address is added to it.
     #
     #   forwarded = Forwarded.new(:x_forwarded, ["10.0.0.0/8"])
-    #   forwarded.call(env)          # => [["x-forwarded-for", "192.0.2.7"], …]
+    #   forwarded.each(env, false) { |name, value| … }    # "x-forwarded-for", "192.0.2.7"
     #   forwarded.claim?("x-real-ip")    # => true: it is not passed on as other fields are
     # @api private
     class Forwarded
@@ -55,18 +55,18 @@ module NeverBlock
 
       # @param env [Hash] Rack's
       # @param trusted [Boolean] whether to add to what the client has sent
-      # @return [Array<Array(String, String)>] fields for the upstream
-      def call(env, trusted)
+      # @yieldparam name [String] of a field for the upstream
+      # @yieldparam value [String]
+      # @return [void]
+      def each(env, trusted, &field)
         address = env["REMOTE_ADDR"]
         address = nil if NO_ADDRESS.include?(address) || !ADDRESS.match?(address)
-        fields = []
-        x_forwarded(env, address, trusted, fields) if @x_forwarded
-        fields << ["forwarded", [*(env["HTTP_FORWARDED"] if trusted), element(env, address)].join(", ")] if @standard
-        fields
+        x_forwarded(env, address, trusted, &field) if @x_forwarded
+        yield "forwarded", after((env["HTTP_FORWARDED"] if trusted), element(env, address)) if @standard
       end
 
       # @param name [String] in lower case
-      # @return [Boolean] whether {#call} makes this field: a trusted client's own is not passed on beside it
+      # @return [Boolean] whether {#each} makes this field: a trusted client's own is not passed on beside it
       def makes?(name)
         return @standard if name == "forwarded"
         @x_forwarded && %w[x-forwarded-for x-forwarded-proto x-forwarded-host].include?(name)
@@ -74,13 +74,14 @@ module NeverBlock
 
       private
 
-      def x_forwarded(env, address, trusted, fields)
-        before = env["HTTP_X_FORWARDED_FOR"] if trusted
-        fields << ["x-forwarded-for", [*before, address || NOBODY].join(", ")]
-        fields << ["x-forwarded-proto", (env["HTTP_X_FORWARDED_PROTO"] if trusted) || env["rack.url_scheme"]]
+      def x_forwarded(env, address, trusted)
+        yield "x-forwarded-for", after((env["HTTP_X_FORWARDED_FOR"] if trusted), address || NOBODY)
+        yield "x-forwarded-proto", (env["HTTP_X_FORWARDED_PROTO"] if trusted) || env["rack.url_scheme"]
         host = (env["HTTP_X_FORWARDED_HOST"] if trusted) || env["HTTP_HOST"]
-        fields << ["x-forwarded-host", host] if host
+        yield "x-forwarded-host", host if host
       end
+
+      def after(list, value) = list ? "#{list}, #{value}" : value
 
       # RFC 7239, section 4; an IPv6 address is in brackets and quotes (section 6).
       def element(env, address)

@@ -106,8 +106,9 @@ module NeverBlock
 
       def ask(backend)
         @exchange = nil
-        @exchange = Exchange.new(backend.pool, @request, on_interim: (method(:interim) if hints?),
-          max_head: @settings.max_response_head)
+        @exchange = Exchange.new(backend.pool, @request)
+        @exchange.max_head = @settings.max_response_head
+        @exchange.on_interim = method(:interim) if hints?
         response = @exchange.call
         @parts.backends.well(backend)
         response
@@ -139,10 +140,11 @@ module NeverBlock
       end
 
       def respond(backend, response)
-        headers = HopByHop.response(response.fields)
+        elsewhere = false
+        headers = HopByHop.response(response.lines) { elsewhere = true }
         file = @settings.accel && accelerated(response, headers)
         unless file
-          @env[UNSHARED] = true if HopByHop.elsewhere?(response.fields)
+          @env[UNSHARED] = true if elsewhere
           check_length(response)
           first = ahead(response)
         end
@@ -200,7 +202,7 @@ module NeverBlock
 
       # RFC 8297. Other interim responses have no way through Rack.
       def interim(status, fields)
-        @env[HINTS].call(HopByHop.response(fields)) if status == 103
+        @env[HINTS].call(HopByHop.response(fields.flatten)) if status == 103
       end
 
       # Status codes by their class; a client's own errors too.

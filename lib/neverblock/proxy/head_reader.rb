@@ -78,7 +78,7 @@ module NeverBlock
             return
           when String then invalid(found)
           end
-          take(ResponseHead.new(*found))
+          take(ResponseHead.new(found))
         end
         @final
       end

@@ -6,7 +6,7 @@ module NeverBlock
     # Connection names, and those by which an app tells its proxy to send a file.
     #
     #   HopByHop.listed(["close, x-trace"])                        # => {"close" => true, "x-trace" => true}
-    #   HopByHop.response([["via", "a"], ["keep-alive", "5"]])     # => {"via" => "a"}
+    #   HopByHop.response(["via", "a", "keep-alive", "5"])         # => {"via" => "a"}
     # @api private
     module HopByHop
       # Between two neighbours.
@@ -49,24 +49,27 @@ module NeverBlock
           values.flat_map { |value| value.downcase.split(",") }.to_h { |name| [name.strip, true] }
         end
 
-        # @param fields [Array<Array(String, String)>] of a response of an upstream, with names in lower case
+        # @param lines [Array<String>] of a response of an upstream: names in lower case, each with its value
+        # @yield if one that is not passed on says where the content is
         # @return [Hash{String=>String, Array<String>}] those that are for the client, without Content-Length
-        def response(fields)
-          values = nil
-          fields.each { |name, value| (values ||= []) << value if name == CONNECTION }
-          listed = values ? listed(values) : NOTHING
+        def response(lines)
           kept = {}
-          fields.each do |name, value|
-            next if DROPPED[name] || (listed[name] && !END_TO_END[name]) || name.start_with?(RACK)
-            before = kept[name]
-            kept[name] = before.nil? ? value : [*before, value]
+          connection = nil
+          at = -2
+          while (name = lines[at += 2])
+            value = lines[at + 1]
+            if DROPPED[name]
+              connection = connection ? [*connection, value] : value if name == CONNECTION
+              yield if ELSEWHERE[name] && block_given?
+            elsif !name.start_with?(RACK)
+              before = kept[name]
+              kept[name] = before ? [*before, value] : value
+            end
           end
+          return kept if connection.nil? || COMMON.include?(connection)
+          listed([*connection]).each_key { |name| kept.delete(name) unless END_TO_END[name] }
           kept
         end
-
-        # @param fields [Array<Array(String, String)>] of a response of an upstream
-        # @return [Boolean] whether one of those that {response} drops says where the content is
-        def elsewhere?(fields) = fields.any? { |name, _| ELSEWHERE[name] }
       end
     end
   end

@@ -18,7 +18,8 @@ module NeverBlock
         "proxy", "version", "via"
       ].to_h { |name| [name, true] }.freeze
       NOTHING = {}.freeze
-      private_constant :HEADER, :MOST_NAMES, :LENGTH, :DROPPED, :NOTHING
+      EMPTY = [nil, nil].freeze
+      private_constant :HEADER, :MOST_NAMES, :LENGTH, :DROPPED, :NOTHING, :EMPTY
 
       # @param settings [Settings]
       # @param via [Via]
@@ -27,7 +28,8 @@ module NeverBlock
         @settings = settings
         @via = via
         @forwarded = forwarded
-        @names = {}
+        @prefixes = prefixes(false)
+        @trusted_prefixes = prefixes(true)
       end
 
       # @param env [Hash] Rack's
@@ -36,8 +38,8 @@ module NeverBlock
       def call(env)
         input, length = content(env)
         upgrade = upgrade(env) unless input
-        request = Request.new(env["REQUEST_METHOD"], target(env), fields: fields(env), host: host(env), body: input,
-          length:, upgrade:, expect_continue: !input.nil? && env.key?("HTTP_EXPECT"), client: env["REMOTE_ADDR"].to_s)
+        request = Request.of(env["REQUEST_METHOD"], target(env), lines(env), host(env), input, length, upgrade,
+          !input.nil? && env.key?("HTTP_EXPECT"), env["REMOTE_ADDR"].to_s)
         [request, input]
       end
 
@@ -60,55 +62,64 @@ module NeverBlock
         end
       end
 
-      def fields(env)
-        connection = env["HTTP_CONNECTION"]
-        listed = connection ? HopByHop.listed([connection]) : NOTHING
+      def lines(env)
         trusted = @forwarded.trusts?(env)
-        fields = []
-        env.each do |entry, value|
-          next unless entry.start_with?(HEADER) && String === value
-          name = name_of(entry)
-          next if DROPPED[name] || listed[name]
-          next if @forwarded.claim?(name) && (!trusted || @forwarded.makes?(name))
-          fields << [name, value]
+        lines = FieldLines.of_env(env, prefixes_for(env["HTTP_CONNECTION"], trusted)) do |entry|
+          FieldCheck.refuse(name_of(entry), env[entry])
         end
         type = env["CONTENT_TYPE"]
-        fields << ["content-type", type] if type && !type.empty?
-        fields.concat(@forwarded.call(env, trusted)) << ["via", @via.add(env["HTTP_VIA"])]
-        max_forwards(env, fields) if env["REQUEST_METHOD"] == "OPTIONS"
-        fields
+        FieldCheck.add(lines, "content-type", type) if type && !type.empty?
+        @forwarded.each(env, trusted) { |name, value| FieldCheck.add(lines, name, value) }
+        FieldCheck.add(lines, "via", @via.add(env["HTTP_VIA"]))
+        max_forwards(env, lines) if env["REQUEST_METHOD"] == "OPTIONS"
+        lines
       end
 
-      def name_of(entry)
-        @names[entry] || begin
-          name = entry.delete_prefix(HEADER).downcase.tr("_", "-").freeze
-          @names[entry.dup.freeze] = name if @names.size < MOST_NAMES
-          name
+      def prefixes_for(connection, trusted)
+        listed = connection ? HopByHop.listed([connection]) : NOTHING
+        return prefixes(trusted, listed) unless listed.empty?
+        trusted ? @trusted_prefixes : @prefixes
+      end
+
+      # @return [Hash{String=>String, false}] by a name in env, the beginning of the field's line; false: not passed on
+      def prefixes(trusted, listed = NOTHING)
+        Hash.new do |known, entry|
+          prefix = prefix(name_of(entry), trusted, listed)
+          known[entry.dup.freeze] = prefix if known.size < MOST_NAMES
+          prefix
         end
       end
 
-      # RFC 9110, section 7.6.2; {Guard} answers those that end here. With other methods it means nothing.
-      def max_forwards(env, fields)
-        value = env["HTTP_MAX_FORWARDS"]
-        fields << ["max-forwards", (value.to_i - 1).to_s] if value && LENGTH.match?(value)
+      def prefix(name, trusted, listed)
+        return false if DROPPED[name] || listed[name]
+        return false if @forwarded.claim?(name) && (!trusted || @forwarded.makes?(name))
+        FieldCheck.prefix(name)
       end
 
-      # @return [Array(LimitedInput, Integer), Array(LimitedInput, nil), nil]
+      def name_of(entry) = entry.delete_prefix(HEADER).downcase.tr("_", "-")
+
+      # RFC 9110, section 7.6.2; {Guard} answers those that end here. With other methods it means nothing.
+      def max_forwards(env, lines)
+        value = env["HTTP_MAX_FORWARDS"]
+        FieldCheck.add(lines, "max-forwards", (value.to_i - 1).to_s) if value && LENGTH.match?(value)
+      end
+
+      # @return [Array(LimitedInput, Integer), Array(LimitedInput, nil), Array(nil, nil)]
       def content(env)
-        input = env["rack.input"] or return
+        input = env["rack.input"] or return EMPTY
         length = env["CONTENT_LENGTH"]
-        return if length.nil? && empty?(input) && !env.key?("HTTP_EXPECT")
+        return EMPTY if length.nil? && empty?(input) && !env.key?("HTTP_EXPECT")
         limit = @settings.max_request_body
         limited = LimitedInput.new(input, limit, least: @settings.min_request_rate)
         unless length.nil? || length.empty?
           raise InvalidRequest, "Content-Length #{length.inspect} is not a number" unless LENGTH.match?(length)
           count = length.to_i
-          return if count.zero?
+          return EMPTY if count.zero?
           return [limited, count] if limit.nil? || count <= limit
           raise LimitedInput::TooLarge, "the request's content has #{count} bytes (max_request_body:)"
         end
         # A client that waits for 100 (Continue) gets it when the content is read, so that is left to the upstream.
-        [limited, nil] if env.key?("HTTP_EXPECT") || limited.any?
+        (env.key?("HTTP_EXPECT") || limited.any?) ? [limited, nil] : EMPTY
       end
 
       # That of a server which knows that there is none.

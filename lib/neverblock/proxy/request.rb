@@ -13,7 +13,8 @@ module NeverBlock
       IDEMPOTENT = %w[GET HEAD OPTIONS TRACE PUT DELETE].freeze
       # Methods that anticipate content: without any they say so (RFC 9110, section 8.6).
       WITH_CONTENT = %w[POST PUT PATCH].freeze
-      private_constant :IDEMPOTENT, :WITH_CONTENT
+      NONE = {}.freeze
+      private_constant :IDEMPOTENT, :WITH_CONTENT, :NONE
 
       # @return [String]
       attr_reader :method, :target
@@ -38,19 +39,36 @@ module NeverBlock
       #   (RFC 9110, section 10.1.1)
       # @param client [String, nil] the client's address, for an upstream with `proxy_protocol:`
       # @raise [InvalidRequest]
-      def initialize(method, target, fields: {}, body: nil, length: nil, host: nil, upgrade: nil, trailers: false,
+      def initialize(method, target, fields: NONE, body: nil, length: nil, host: nil, upgrade: nil, trailers: false,
         expect_continue: false, client: nil)
+        @trailers = trailers
+        set(method, target, "".b, host, body, length, upgrade, expect_continue, client)
+        fields.each { |name, value| add(name, value) }
+      end
+
+      # @api private
+      # Makes one of fields that are checked already, and without keywords, which would cost each request two Hashes.
+      # @param lines [String] made by {FieldCheck}
+      # @return [Request]
+      # @raise [InvalidRequest]
+      def self.of(method, target, lines, host, body, length, upgrade, expect_continue, client)
+        allocate.set(method, target, lines, host, body, length, upgrade, expect_continue, client)
+      end
+
+      # @api private
+      # @return [self]
+      def set(method, target, lines, host, body, length, upgrade, expect_continue, client)
         @method = FieldCheck.method(method)
         @target = FieldCheck.target(@method, target)
+        @lines = lines
         @host = host && FieldCheck.authority(host)
-        @upgrade = upgrade && FieldCheck.protocol(upgrade)
-        @trailers = trailers
-        @client = client
         @body = RequestBody.new(body, length) if body
         raise InvalidRequest, "length: #{length} is given without a body:" if length && body.nil?
+        @upgrade = upgrade && FieldCheck.protocol(upgrade)
         @expects = expect_continue && !@body.nil?
-        @lines = lines(fields)
+        @client = client
         refuse_content if @body && (@upgrade || @method == "TRACE")
+        self
       end
 
       # @return [Boolean] whether it was HEAD, whose response has no content
@@ -66,8 +84,8 @@ module NeverBlock
       # @param upstream [Upstream]
       # @return [String] the bytes of the head
       def head(upstream)
-        head = "#{@method} #{@target} HTTP/1.1\r\nHost: #{@host || upstream.authority}\r\n".b
-        head << @lines << framing
+        head = "#{@method} #{@target} HTTP/1.1\r\nHost: #{@host || upstream.authority}\r\n#{@lines}#{framing}"
+        head.force_encoding(Encoding::BINARY)
         head << "Expect: 100-continue\r\n" if @expects
         head << connection if @upgrade || @trailers
         head << "Upgrade: #{@upgrade}\r\n" if @upgrade
@@ -78,13 +96,9 @@ module NeverBlock
       private
 
       # Set-Cookie aside, a list of values could be one line; several lines change nothing and are what was given.
-      def lines(fields)
-        lines = "".b
-        fields.each do |name, value|
-          next FieldCheck.add(lines, name, value) unless Array === value
-          value.each { |one| FieldCheck.add(lines, name, one) }
-        end
-        lines
+      def add(name, value)
+        return FieldCheck.add(@lines, name, value) unless Array === value
+        value.each { |one| FieldCheck.add(@lines, name, one) }
       end
 
       def connection = "Connection: #{[("upgrade" if @upgrade), ("TE" if @trailers)].compact.join(", ")}\r\n"

@@ -42,6 +42,10 @@ module NeverBlock
       #   of the connection, which a proxy doesn't pass on
       def fields = @head.fields
 
+      # @api private
+      # @return [Array<String>] the same: names, each with its value
+      def lines = @head.lines
+
       # @param name [String] in lower case
       # @return [String, nil] the value; several are joined as a list (RFC 9110, section 5.3)
       def [](name)

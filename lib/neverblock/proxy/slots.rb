@@ -78,6 +78,7 @@ module NeverBlock
       # @param connection [Connection, nil] for the next in line; the lease has it no more
       # @return [Boolean] false: no lease was in line
       def release(lease, connection = nil)
+        return false unless lease.slot
         passed = false
         @lock.synchronize do
           if lease.slot

@@ -91,7 +91,7 @@ class ProxyExchangeTest < Minitest::Test
 
   # TLS is read without a wait: the end may be there.
   def test_an_end_that_has_come_with_the_head
-    head = ->(delimiter) { Proxy::ResponseHead.new(200, 1, "OK", [], delimiter, 5, true, false, 0) }
+    head = ->(delimiter) { Proxy::ResponseHead.new([200, 1, "OK", [], delimiter, 5, true, false, 0]) }
     ended = Struct.new(:unread, :drained?, :receive_now) { def lost(text, phase) = raise(Proxy::ConnectionLost.new(text, phase:)) }
     assert_raises(Proxy::ConnectionLost) { Proxy::Content.new(ended.new("", false, false), head.call(:length), nil).ahead }
     assert_nil Proxy::Content.new(ended.new("", false, nil), head.call(:length), nil).ahead

@@ -3,13 +3,13 @@
  * in place.
  *
  *     ResponseParser.head(bytes, 0, false, 65_536, 128)
- *     # => [200, 1, "OK", [["content-type", "text/plain"]], :length, 5, true, false, 62]; 0 and more: scanned so far,
- *     #    to be given with more bytes; a String: why the head is invalid
+ *     # => [200, 1, "OK", ["content-type", "text/plain", ...], :length, 5, true, false, 62]; 0 and more: scanned so
+ *     #    far, to be given with more bytes; a String: why the head is invalid
  *     chunks = ResponseParser::Chunks.new
  *     chunks.feed(bytes)     # => the data, in the same String; nil: invalid, for chunks.reason
  *     chunks.ended?          # => true
  *     chunks.surplus         # => 0, bytes that were behind the end
- *     chunks.trailers(128)   # => [["digest", "..."]], or a String: why they are invalid
+ *     chunks.trailers(128)   # => ["digest", "..."], or a String: why they are invalid
  *
  * Names are in lower case and frozen; values are binary, as they came.
  */
@@ -33,14 +33,14 @@ static VALUE field_name(const char *bytes, const nb_field_t *field) {
     return rb_obj_freeze(name);
 }
 
-/* string stays where it is: nothing here can run Ruby code, and it is on the caller's stack. */
+/* Names, each with its value. string stays where it is: nothing here can run Ruby code, and it is on the caller's
+ * stack. */
 static VALUE fields_of(VALUE string, const nb_head_t *head) {
-    VALUE fields = rb_ary_new_capa(head->field_count);
+    VALUE fields = rb_ary_new_capa(2 * head->field_count);
     for (uint32_t i = 0; i < head->field_count; i++) {
         const nb_field_t *field = &head->fields[i];
-        VALUE name = field_name(RSTRING_PTR(string), field);
-        VALUE value = rb_str_new(RSTRING_PTR(string) + field->value.at, field->value.length);
-        rb_ary_push(fields, rb_assoc_new(name, value));
+        rb_ary_push(fields, field_name(RSTRING_PTR(string), field));
+        rb_ary_push(fields, rb_str_new(RSTRING_PTR(string) + field->value.at, field->value.length));
     }
     return fields;
 }

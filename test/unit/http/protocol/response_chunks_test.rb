@@ -21,7 +21,7 @@ class HttpResponseChunksTest < Minitest::Test
     end
     return :more unless chunks.ended?
     trailers = chunks.trailers(fields)
-    (String === trailers) ? trailers : [data, trailers, chunks.surplus]
+    (String === trailers) ? trailers : [data, trailers.each_slice(2).to_a, chunks.surplus]
   end
 
   def test_data_and_trailers_are_the_same_however_they_come
@@ -101,13 +101,13 @@ class HttpResponseChunksTest < Minitest::Test
     found = NeverBlock::ResponseParser.head(head, 0, false, 65_536, 128)
     outcome = decode(WHOLE, cuts: [3, 11, 30, 40, 45])
     GC.stress = false
-    assert_equal ["x-long-name-#{"a" * 100}", "etag", "transfer-encoding"], found[3].map(&:first)
+    assert_equal ["x-long-name-#{"a" * 100}", "etag", "transfer-encoding"], found[3].each_slice(2).map(&:first)
     assert_equal ["hello you", [["digest", "abc"], ["x-empty", ""]], 0], outcome
     chunks = NeverBlock::ResponseParser::Chunks.new
     chunks.feed("0\r\nDigest: #{"x" * 500}\r\n")
     GC.compact if GC.respond_to?(:compact)
     chunks.feed(+"\r\n")
-    assert_equal [["digest", "x" * 500]], chunks.trailers(128)
+    assert_equal ["digest", "x" * 500], chunks.trailers(128)
   ensure
     GC.stress = false
   end

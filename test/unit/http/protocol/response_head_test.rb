@@ -20,7 +20,7 @@ class HttpResponseHeadTest < Minitest::Test
       case found = NeverBlock::ResponseParser.head(bytes.byteslice(0, cut).dup, scanned, to_head, head, fields)
       when Integer then scanned = found
       when String then return [502, found]
-      else return KEYS.zip(found).to_h
+      else return KEYS.zip(found).to_h.tap { |head| head[:fields] = head[:fields].each_slice(2).to_a }
       end
     end
     :more

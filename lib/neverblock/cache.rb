@@ -20,6 +20,7 @@ module NeverBlock
   #   remote_store.rb, two_levels.rb, leases.rb  servers that several hosts share
   #   responses.rb                            the response to one request
   #   registry.rb, revision.rb                all caches of the process; the release that made a response
+  #   outcomes.rb                             counts what became of requests
   #   traffic.rb                              whether a cache would help
   #
   # It works with any Rack server. In fibers of NeverBlock thousands of requests can wait for one response.
@@ -41,6 +42,7 @@ module NeverBlock
     require_relative "cache/fills"
     require_relative "cache/places"
     require_relative "cache/released"
+    require_relative "cache/outcomes"
     require_relative "cache/background"
     require_relative "cache/outer_state"
     require_relative "cache/fetch"
@@ -65,6 +67,16 @@ module NeverBlock
       # @raise [ConfigurationError]
       def default_revision=(revision)
         @default_revision = Revision.check(revision) { "Cache.default_revision" }
+      end
+
+      # @api private
+      # Checks options without a cache that would be among those of the process.
+      # @param options [Hash{Symbol=>Object}] of {#initialize}, without the store
+      # @return [void]
+      # @raise [ConfigurationError]
+      def check(**options)
+        Settings.new(**options)
+        nil
       end
 
       # Adds an object that {purge_tag} and {purge_url} ask. Each cache has registered itself. It is held weakly.
@@ -120,6 +132,8 @@ module NeverBlock
 
     # @return [MemoryStore] or another store
     attr_reader :store
+    # @return [String] in statistics
+    attr_reader :name
 
     # @param app [#call]
     # @param store [String, Hash, Object] where responses are kept: "memory:256m", "file:/var/cache/app?bytes=2g",
@@ -136,8 +150,8 @@ module NeverBlock
       @hints = Hints.new(limit: @settings.max_keys)
       @fills = Fills.new(unattended: @settings.max_unattended)
       @rooms = Lookup::Rooms.new(app:, store: @store, settings: @settings, fetch_env: @fetch_env, hints: @hints,
-        fills: @fills, released: Released.new(@settings.max_released), leases: @leases)
-      Cache.register(self)
+        fills: @fills, released: Released.new(@settings.max_released), leases: @leases, outcomes: Outcomes.new)
+      CACHES.join(self, @settings.name) { |name| @name = name }
     end
 
     # @param env [Hash] Rack's
@@ -177,10 +191,12 @@ module NeverBlock
     # @return [Explanation] `to_s` is for people
     def explain(env) = Explanation.new(@rooms, env, RequestPolicy.call(env, @settings.requests))
 
-    # @return [Hash{Symbol=>Integer, nil}] of the store; fetches under way, requests that wait for them, URLs that are
-    #   not shared; fetches that have waited for another host, if the store is a remote one
+    # @return [Hash{Symbol=>Object}] numbers of the store; fetches under way, requests that have joined them, URLs that
+    #   are not shared; fetches that have waited for another host, if the store is a remote one; `requests`, by what
+    #   became of them
     def stats
-      stats = {**@store.stats, fetching: @fills.size, waiting: @fills.joined, uncollapsible: @hints.marked}
+      fetches = {fetching: @fills.size, waiting: @fills.joined, uncollapsible: @hints.marked}
+      stats = {**@store.stats, **fetches, requests: @rooms.outcomes.to_h}
       stats[:lease_waits] = @leases.waited if @leases
       stats
     end
@@ -188,6 +204,7 @@ module NeverBlock
     private
 
     def bypass(env, request, reason)
+      @rooms.outcomes.count(:bypass)
       key = request.key unless SAFE[env["REQUEST_METHOD"]] # the app may change its env
       status, headers, body = @app.call(env)
       invalidate(key, status.to_i, headers) if key

@@ -35,6 +35,10 @@ class ProxyProgramTest < Minitest::Test
     end
   end
 
+  def read_health(socket, path)
+    UNIXSocket.open(socket) { |io| (io << "GET #{path} HTTP/1.0\r\n\r\n") && io.read.split("\r\n\r\n", 2).last }
+  end
+
   def ask(served, *arguments) = ServeProcess.command(served.folder, "proxy", *arguments, "--control", "control.sock")
 
   def test_explain_and_purge
@@ -90,8 +94,27 @@ class ProxyProgramTest < Minitest::Test
       entry = JSON.parse(line)
       assert_equal [up.url, "/a", 200], entry.values_at("upstream", "path", "status")
       assert_operator entry["upstream_connect_seconds"], :<=, entry["upstream_seconds"]
-      metrics = UNIXSocket.open("#{Dir.tmpdir}/nb-health-#{Process.pid}") { |socket| (socket << "GET /metrics HTTP/1.0\r\n\r\n") && socket.read.split("\r\n\r\n", 2).last }
+      metrics = read_health("#{Dir.tmpdir}/nb-health-#{Process.pid}", "/metrics")
       assert_equal 1, NeverBlockTest::PrometheusText.new(metrics)["neverblock_upstream_requests_total", outcome: "2xx", upstream: up.url]
+    end
+  end
+
+  def test_figures_of_the_cache
+    up = upstream("hello", "Cache-Control: max-age=60")
+    [0, 1].each do |workers|
+      health = "#{Dir.tmpdir}/nb-health-#{Process.pid}-#{workers}"
+      proxy("--upstream", up.url, "--cache", "memory:1m", "--workers", workers.to_s, config: "drain_delay 0\nhealth 'unix://#{health}'") do |served|
+        3.times { served.get("/a") }
+        served.get("/a", Cookie: "a=1")
+        metrics = served.until_true("the worker's report") do
+          read = NeverBlockTest::PrometheusText.new(read_health(health, "/metrics"))
+          read if read["neverblock_cache_requests_total", outcome: "bypass"] == 1
+        end
+        assert_equal [1, 2, 1], %w[miss hit bypass].map { |outcome| metrics["neverblock_cache_requests_total", outcome:, cache: "cache"] }
+        assert_equal [1, 1 << 20], %w[entries bytes_limit].map { |name| metrics["neverblock_cache_#{name}"] }
+        stats = JSON.parse(read_health(health, "/stats"))
+        assert_equal 2, stats.dig("workers", 0, "stats", "runtime", "caches", "cache", "requests", "hit")
+      end
     end
   end
 

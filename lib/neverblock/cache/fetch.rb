@@ -84,7 +84,7 @@ module NeverBlock
       def respond(env, status, headers, body)
         return renew(env, headers) if status == 304 && @stale
         ill = ILL.include?(status)
-        return serve(@stale) if ill && usable_in_trouble?
+        return serve(@stale, reason: :stale) if ill && usable_in_trouble?
         reason = not_shared(env, status, headers, body)
         alone = reason && !(ill && @fill.again? && for_all?(env, headers))
         return give(status, headers, body, reason, ill:) if alone
@@ -143,8 +143,8 @@ module NeverBlock
           request_env: env, **@settings.policy)
       end
 
-      def serve(entry)
-        @fill.serve(entry)
+      def serve(entry, reason: nil)
+        @fill.serve(entry, reason:)
         true
       end
 
@@ -196,7 +196,7 @@ module NeverBlock
       def failed(error)
         return withdraw if !@fill.decided? && @guard&.lost? && StandardError === error
         if !@fill.decided? && StandardError === error && usable_in_trouble?
-          serve(@stale)
+          serve(@stale, reason: :stale)
           tell(error)
         else
           @fill.fail(error) || tell(error)

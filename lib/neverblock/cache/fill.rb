@@ -157,9 +157,10 @@ module NeverBlock
       end
 
       # @param entry [Entry]
+      # @param reason [Symbol, nil] :stale if the app could not tell whether it is still right
       # @return [void]
-      def serve(entry)
-        @entry = entry
+      def serve(entry, reason: nil)
+        @entry, @reason = entry, reason
         decide_and_end(:serve)
       end
 

@@ -8,7 +8,7 @@ module NeverBlock
     # @api private
     class Lookup
       # What all requests share.
-      Rooms = Struct.new(:app, :store, :settings, :fetch_env, :hints, :fills, :released, :leases)
+      Rooms = Struct.new(:app, :store, :settings, :fetch_env, :hints, :fills, :released, :leases, :outcomes)
 
       # An entry may have been evicted, or be of another variant, when a request comes back to it.
       ATTEMPTS = 4
@@ -78,11 +78,13 @@ module NeverBlock
         now = wall_clock
         freshness = @rooms.settings.freshness(entry)
         if fresh_enough?(freshness, now)
+          count(freshness.fresh?(now) ? :hit : :stale)
           return respond(entry, freshness, now, CacheStatus.new(hit: true, ttl: freshness.ttl(now)))
         end
         @forward = freshness.fresh?(now) ? :request : :stale
         return if @request.no_cache? || !freshness.stale_while_revalidate?(now)
         refresh(entry)
+        count(:stale)
         respond(entry, freshness, now, CacheStatus.new(hit: true, ttl: freshness.ttl(now)))
       end
 
@@ -116,7 +118,10 @@ module NeverBlock
       end
 
       # RFC 9111 §5.2.1.7.
-      def gateway_timeout = [504, {"content-length" => "0"}, []]
+      def gateway_timeout
+        count(:miss)
+        [504, {"content-length" => "0"}, []]
+      end
 
       def follow(entry)
         @mine = nil
@@ -210,9 +215,9 @@ module NeverBlock
       def outcome(fill, reader, begun)
         case decision = fill.decision(reader, (@rooms.settings.wait unless begun))
         when :share then shared(fill, reader, begun)
-        when :serve then [like?(fill.entry) ? from(fill, begun) : :again, false]
+        when :serve then [like?(fill.entry) ? served(fill, begun) : :again, false]
         when :give then given(fill, reader)
-        when :fail then raise copy(fill.error)
+        when :fail then failed(fill)
         when nil then [:pass, false]
         else [decision, false]
         end
@@ -220,8 +225,15 @@ module NeverBlock
 
       def shared(fill, reader, begun)
         return [:again, false] unless like?(fill.entry)
+        count(begun ? :miss : :collapsed)
         body = Responses::Following.new(fill, reader)
         [from(fill, begun, body:, stored: (true unless fill.reason)), true]
+      end
+
+      def served(fill, begun)
+        again = begun ? :revalidated : :collapsed
+        count((fill.reason == :stale) ? :stale : again)
+        from(fill, begun)
       end
 
       def from(fill, begun, body: nil, stored: nil)
@@ -231,6 +243,7 @@ module NeverBlock
       end
 
       def given(fill, reader)
+        count(:miss)
         code, headers, body = fill.response
         headers = headers.dup
         if @rooms.settings.cache_status
@@ -242,6 +255,11 @@ module NeverBlock
 
       def detail(reason) = (reason.to_s if @rooms.settings.details)
 
+      def failed(fill)
+        count(:failed)
+        raise copy(fill.error)
+      end
+
       # Each that raises has an exception of its own.
       def copy(error)
         return error.dup if StandardError === error
@@ -250,6 +268,7 @@ module NeverBlock
 
       # The app's own response to this request, and to no other.
       def pass(limited: false)
+        count(:pass)
         code, headers, body = limited ? @rooms.released.acquire(@key) { @rooms.app.call(@env) } : @rooms.app.call(@env)
         headers = headers.dup
         @rooms.hints.clear(@key) if @rooms.hints.uncollapsible?(@key) && for_all?(code.to_i, headers)
@@ -259,6 +278,8 @@ module NeverBlock
         end
         [code, headers, body]
       end
+
+      def count(outcome) = @rooms.outcomes.count(outcome)
 
       def for_all?(code, headers) = !EnvGuard.doubtful?(@env) && @rooms.settings.refusal(code, headers, @env).nil?
 

@@ -2,11 +2,13 @@
 
 module NeverBlock
   class Cache
-    # All caches of this process, for purges by code that has none of them at hand. They are held weakly: a cache that
-    # nothing else needs is collected.
+    # All caches of this process, for purges by code that has none of them at hand, and for {NeverBlock.stats}. They are
+    # held weakly: a cache that nothing else needs is collected.
     #
-    #   registry.add(cache)
+    #   registry.join(cache, "pages") { |name| … }                        # "pages", or "pages (2)" if that is taken
+    #   registry.add(object)                                              # something else that can be purged
     #   registry.sum(["news"]) { |object, tag| object.purge_tag(tag) }    # => 3
+    #   NeverBlock.stats[:caches]                                         # => {"pages" => {entries: 12, …}}
     #
     # Threads, and fibers of any loop, may use it. A forked child has its parent's caches.
     # @api private
@@ -26,6 +28,23 @@ module NeverBlock
         end
         @lock.synchronize { @objects[object] = true }
       end
+
+      # @param cache [Cache]
+      # @param wanted [String]
+      # @yieldparam name [String] that it has from now on, which no other cache may be given in between
+      # @return [void]
+      def join(cache, wanted)
+        Stats.register(:caches, self)
+        @lock.synchronize do
+          taken = caches.map(&:name)
+          @objects[cache] = true
+          names = (1..).lazy.map { |number| (number == 1) ? wanted : "#{wanted} (#{number})" }
+          yield(names.find { |name| !taken.include?(name) })
+        end
+      end
+
+      # @return [Hash{String=>Hash}] of each cache, by its name
+      def stats = @lock.synchronize { caches }.sort_by(&:name).to_h { |cache| [cache.name, cache.stats] }
 
       # Calls the block for each object with each item. Errors do not keep others from being asked. A {Cache} comes
       # last: it must not fetch again from a store further inside that still has the old response.
@@ -47,6 +66,8 @@ module NeverBlock
       end
 
       private
+
+      def caches = @objects.keys.grep(Cache)
 
       def inner_first = @lock.synchronize { @objects.keys }.partition { |object| !(Cache === object) }.flatten(1)
     end

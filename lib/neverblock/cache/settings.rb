@@ -27,6 +27,7 @@ module NeverBlock
         default_ttl: [ValueType.seconds.optional, nil], heuristic_ttl: [ValueType.seconds.optional, nil],
         uncollapsible_ttl: [SECONDS, 120], wait: [SECONDS, 30],
         max_waiting: [COUNT, 10_000], max_released: [COUNT, 100], max_unattended: [COUNT, 100],
+        name: [ValueType.text("a name"), "cache"],
         memory: [SIZE, 1 << 20], spool: [SIZE, 63 << 20], window: [SIZE, 1 << 20], max_keys: [COUNT, 10_000]
       }.freeze
       # Options that are lists of names.

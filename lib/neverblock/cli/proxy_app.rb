@@ -33,7 +33,7 @@ module NeverBlock
           raise ConfigurationError, "no upstream given. For example: neverblock proxy --upstream http://127.0.0.1:3000"
         end
         proxy
-        Cache.new(proxy, **cache_options, store: STORE) if cached?
+        Cache.check(**cache_options.except(:store)) if cached?
       end
 
       # @return [#call]

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "metrics/cache"
 require_relative "metrics/postgres"
 require_relative "metrics/proxy"
 
@@ -152,8 +153,8 @@ module NeverBlock
           figures.each { |pool, figure| add_all(CONNECTION_POOL, figure, {**labels, pool:}) }
         when :postgres
           Postgres.pools?(figures) ? add_postgres(figures, labels) : add_registered(source, figures, labels)
-        when :proxy
-          Proxy.upstreams?(figures) ? add_upstreams(figures, labels) : add_registered(source, figures, labels)
+        when :proxy then add_figures(PROXY, :upstream, source, figures, labels)
+        when :caches then add_figures(CACHE, :cache, source, figures, labels)
         else add_registered(source, figures, labels)
         end
       end
@@ -162,10 +163,9 @@ module NeverBlock
         pools.each { |pool, figures| Postgres.each(figures) { |*row, more| add(*row, **labels, pool:, **more) } }
       end
 
-      def add_upstreams(upstreams, labels)
-        upstreams.each do |upstream, figures|
-          Proxy.each(figures) { |*row, more| add(*row, **labels, upstream:, **more) }
-        end
+      def add_figures(kind, label, source, all, labels)
+        return add_registered(source, all, labels) unless kind.known?(all)
+        all.each { |name, figures| kind.each(figures) { |*row, more| add(*row, **labels, label => name, **more) } }
       end
 
       # Adds the numbers of a source that another part or the app has registered, each named by its path in the Hash.

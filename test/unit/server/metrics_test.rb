@@ -130,8 +130,31 @@ class ServerMetricsTest < Minitest::Test
     assert_equal UPSTREAM.keys, NeverBlock::Proxy.new("http://a:1").stats.values.first.keys
   end
 
+  # As NeverBlock::Cache tells it, with a store that several hosts share.
+  CACHE = {
+    entries: 12, keys: 11, bytes: 4096, limit: 1 << 20, evicted: 1, refused: 2, errors: 3, fetching: 4, waiting: 5, uncollapsible: 6,
+    requests: {hit: 90, stale: 1, revalidated: 2, miss: 12, collapsed: 40, pass: 3, bypass: 7, failed: 1}, lease_waits: 8
+  }.freeze
+
+  def test_a_cache
+    metrics = read(worker({runtime: {caches: {pages: CACHE, remote: {**CACHE, entries: nil}}}}))
+    labels = {cache: "pages", worker: 0, pid: 7}
+    assert_equal [90, 40, 1], %w[hit collapsed stale].map { |outcome| metrics["neverblock_cache_requests_total", outcome:, **labels] }
+    assert_equal [12, 4096, 3, 4, 5], %w[entries bytes store_errors_total fetches waiting].map { |name| metrics["neverblock_cache_#{name}", **labels] }
+    assert_equal 12, metrics["neverblock_cache_entries"], "what a remote store does not know is left out"
+    assert_equal 3, read(worker({runtime: {caches: {hits: 3}}}))["neverblock_caches_hits"]
+  end
+
+  def test_each_figure_of_a_cache_has_a_name
+    require "neverblock/cache"
+    cache = NeverBlock::Cache.new(->(_env) { [200, {}, []] })
+    assert_equal CACHE.keys - [:lease_waits], cache.stats.keys
+    assert_equal CACHE[:requests].keys, cache.stats[:requests].keys
+    assert_equal CACHE.keys.sort, NeverBlock::Server::Metrics::CACHE.paths.flatten.sort
+  end
+
   def test_the_page_names_all_that_there_are
-    stats = {**NeverBlock.run { NeverBlock.stats }, postgres: {shop: POOL}, connection_pools: {sessions: CONNECTION_POOL}, proxy: {"http://a:1": UPSTREAM}}
+    stats = {**NeverBlock.run { NeverBlock.stats }, postgres: {shop: POOL}, connection_pools: {sessions: CONNECTION_POOL}, proxy: {"http://a:1": UPSTREAM}, caches: {pages: CACHE}}
     counted = NeverBlock::Server::Metrics::SERVER.keys.to_h { |key| [key, 1] }
     families = text(worker({**counted, refused: {bad_request: 2}, runtime: stats})).scan(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)\n/)
     page = File.read(File.expand_path("../../../docs/operations.md", __dir__)).scan(/^\| `(neverblock_\w+)` \| (\w+) \| (.*) \|$/)

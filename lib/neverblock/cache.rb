@@ -204,7 +204,7 @@ module NeverBlock
     private
 
     def bypass(env, request, reason)
-      @rooms.outcomes.count(:bypass)
+      @rooms.outcomes.count(env, :bypass)
       key = request.key unless SAFE[env["REQUEST_METHOD"]] # the app may change its env
       status, headers, body = @app.call(env)
       invalidate(key, status.to_i, headers) if key

@@ -11,14 +11,17 @@ module NeverBlock
     # @api private
     class Fetch
       # What is fetched: the `key` of the URL; the `env` of the request that began it; its `extras`; the `names` of
-      # dropped headers that the app gets nevertheless; the `stale` entry that is validated.
-      Plan = Struct.new(:key, :env, :extras, :names, :stale)
+      # dropped headers that the app gets nevertheless; the `stale` entry that is validated. In the end also the note
+      # of the `upstream` that a reverse proxy has left for logs.
+      Plan = Struct.new(:key, :env, :extras, :names, :stale, :upstream)
 
       # Statuses of an app that is ill.
       ILL = [500, 502, 503, 504].freeze
       # Calls of the app for one fetch: one more with headers that the response of the first varies on, and one more
       # without conditions, if a 304 was of another response.
       MOST_CALLS = 3
+      # In Rack's env: what a reverse proxy notes for logs.
+      UPSTREAM = "neverblock.upstream"
       private_constant :ILL, :MOST_CALLS
 
       # @param app [#call]
@@ -61,12 +64,19 @@ module NeverBlock
         env.merge!(Conditional.headers_for(@stale.headers)) if @stale
         @guard = EnvGuard.new(given = own(env))
         @requested_at = wall_clock
-        status, headers, body = @app.call(given)
+        status, headers, body = ask(given)
         @responded_at = wall_clock
         return withdraw if @guard.lost?
         respond(env, status.to_i, headers, body)
       ensure
         body.close if body.respond_to?(:close) && !@handed_over
+      end
+
+      # The note is there before those that wait go on.
+      def ask(env)
+        @app.call(env)
+      ensure
+        @plan.upstream = env[UPSTREAM]
       end
 
       # The app may change its env, and the strings in it. What it was asked decides about sharing, and for which

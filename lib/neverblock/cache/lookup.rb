@@ -24,7 +24,7 @@ module NeverBlock
         @request = request
         @key = request.key
         @extras = rooms.settings.with_revision(extras)
-        @mine = nil
+        @mine = @plan = nil
         @failed = nil # the fetch for which the request has waited in vain
         @forward = :uri_miss
       end
@@ -133,8 +133,15 @@ module NeverBlock
         @failed = fill if response == :retry
         response
       ensure
+        note_upstream if begun
         give_up(@mine) if @mine && !started # an exception from outside may come anywhere
         fill.leave(reader) if reader && !stays
+      end
+
+      # The fetch has an env of its own. The line of the request that began the fetch tells of the upstream.
+      def note_upstream
+        note = @plan&.upstream
+        @env[Fetch::UPSTREAM] = note if note
       end
 
       # Another fetch may have ended between the look into the store and that for a fetch under way; or the entry was
@@ -191,6 +198,7 @@ module NeverBlock
 
       def begin_fetch(fill, entry)
         plan = Fetch::Plan.new(key: @key, env: @env, extras: @extras, names: @rooms.hints.headers(@key), stale: entry)
+        @plan = plan
         fetch = Fetch.new(app: @rooms.app, store: @rooms.store, settings: @rooms.settings,
           fetch_env: @rooms.fetch_env, hints: @rooms.hints, fill:, plan:)
         Background.run(fill) do
@@ -279,7 +287,7 @@ module NeverBlock
         [code, headers, body]
       end
 
-      def count(outcome) = @rooms.outcomes.count(outcome)
+      def count(outcome) = @rooms.outcomes.count(@env, outcome)
 
       def for_all?(code, headers) = !EnvGuard.doubtful?(@env) && @rooms.settings.refusal(code, headers, @env).nil?
 

@@ -2,14 +2,15 @@
 
 module NeverBlock
   class Cache
-    # Counts what became of requests: one outcome for each.
+    # Counts what became of requests, one outcome for each, and leaves it in the request's env for logs.
     #
     #   outcomes = Outcomes.new
-    #   outcomes.count(:hit)
-    #   outcomes.to_h[:hit]    # => 1
+    #   outcomes.count(env, :hit)
+    #   outcomes.to_h[:hit]           # => 1
+    #   env["neverblock.cache"]       # => :hit
     #
     #   hit           a stored response that is fresh
-    #   stale         a stored response that is not: `stale-while-revalidate`, `stale-if-error`, the client's `max-stale`
+    #   stale         a stored response that is not: `stale-while-revalidate`, `stale-if-error`, a client's `max-stale`
     #   revalidated   the stored response, after the app has said that it is still right
     #   miss          the request began a fetch, or wanted a stored response alone and there was none
     #   collapsed     the request got the response of a fetch that another one had begun
@@ -21,15 +22,22 @@ module NeverBlock
     # @api private
     class Outcomes
       ALL = %i[hit stale revalidated miss collapsed pass bypass failed].freeze
-      private_constant :ALL
+      # In Rack's env. If another cache is further inside, its word counts for what passes this one.
+      NOTE = "neverblock.cache"
+      private_constant :ALL, :NOTE
 
       def initialize
         @counts = ALL.to_h { |outcome| [outcome, 0] }
       end
 
+      # Called before the app, if it gets this env.
+      # @param env [Hash] of a client
       # @param outcome [Symbol]
       # @return [void]
-      def count(outcome) = @counts[outcome] += 1
+      def count(env, outcome)
+        @counts[outcome] += 1
+        env[NOTE] = outcome
+      end
 
       # @return [Hash{Symbol=>Integer}] since the beginning of this process, or of the one that it was forked from
       def to_h = @counts.dup

@@ -48,11 +48,15 @@ module NeverBlock
           protocol: text(env["SERVER_PROTOCOL"]), status:, bytes:, seconds: seconds.round(6),
           queue_seconds: queued&.round(6),
           host: text(env["HTTP_HOST"]), user: text(env["REMOTE_USER"]), referer: text(env["HTTP_REFERER"]),
-          agent: text(env["HTTP_USER_AGENT"]), **upstream(env["neverblock.upstream"])
+          agent: text(env["HTTP_USER_AGENT"]), cache: cache(env["neverblock.cache"]),
+          **upstream(env["neverblock.upstream"])
         }
         # JSON leaves some characters in strings as they are that a line of a log should not contain.
         "#{JSON.generate(line.compact).gsub(LogText::UNSAFE) { |character| format("\\u%04x", character.ord) }}\n"
       end
+
+      # What a cache notes: what it has done.
+      def cache(note) = (note.name if Symbol === note)
 
       # What a reverse proxy notes: seconds until it had a connection, and until the response's head.
       def upstream(note)

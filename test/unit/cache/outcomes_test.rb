@@ -99,6 +99,23 @@ class CacheOutcomesTest < Minitest::Test
     assert_equal({miss: 1}, became)
   end
 
+  def test_the_env_has_it
+    cached { |_| ok("x", **FRESH) }
+    envs = Array.new(2) { env_of("GET", "/a") } << env_of("POST", "/a")
+    envs.each { |env| @cache.call(env).last.each { |_| nil } }
+    assert_equal %i[miss hit bypass], envs.map { |env| env["neverblock.cache"] }
+  end
+
+  # The outer one has no part in it.
+  def test_a_cache_further_inside_has_the_word_if_the_outer_one_passes
+    cached { |_| ok("x", **FRESH) }
+    outer = NeverBlock::Cache.new(@cache, credential_headers: ["x-key"])
+    envs = Array.new(2) { env_of("GET", "/a", "HTTP_X_KEY" => "1") }
+    envs.each { |env| outer.call(env).last.each { |_| nil } }
+    assert_equal %i[miss hit], envs.map { |env| env["neverblock.cache"] }
+    assert_equal 2, outer.stats[:requests][:bypass]
+  end
+
   def test_caches_are_told_by_their_names
     caches = ["pages", "pages", nil].map { |name| cached(**{name:}.compact) { |_| ok("x", **FRESH) } && @cache }
     first, second, plain = caches.map(&:name)

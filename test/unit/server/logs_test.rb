@@ -93,6 +93,14 @@ class ServerLogsTest < Minitest::Test
     }, JSON.parse(access(:json, env, 200, 12, 0.1234567)))
   end
 
+  def test_json_has_what_a_cache_and_a_proxy_note
+    note = {url: "http://10.0.0.5:3000", connect: 0.00123456, first_byte: 0.5, retried: false}
+    line = JSON.parse(access(:json, ENV_OF_A_REQUEST.merge("neverblock.cache" => :miss, "neverblock.upstream" => note), 200, 12, 0.1))
+    assert_equal ["miss", "http://10.0.0.5:3000", 0.001235, 0.5], line.values_at("cache", "upstream", "upstream_connect_seconds", "upstream_seconds")
+    line = JSON.parse(access(:json, ENV_OF_A_REQUEST.merge("neverblock.cache" => "of something else", "neverblock.upstream" => 1), 200, 12, 0.1))
+    assert_equal [false, false], %w[cache upstream].map { |name| line.key?(name) }
+  end
+
   def test_json_keeps_what_it_escapes
     path = "/\u0085\u2028\n\u007F"
     assert_equal path, JSON.parse(access(:json, ENV_OF_A_REQUEST.merge("PATH_INFO" => path), 200, 1, 0.1))["path"]

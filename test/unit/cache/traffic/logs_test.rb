@@ -46,6 +46,17 @@ class CacheTrafficLogsTest < Minitest::Test
     assert_equal 'example.org/a?x="1', report.urls.first[:url]
   end
 
+  # A cache in front has known better than the status.
+  def test_our_own_server_s_lines_with_a_cache
+    require "neverblock/server/access_log"
+    lines = +""
+    log = NeverBlock::Server::AccessLog.new(lines, format: :json)
+    env = {"REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => "/a", "QUERY_STRING" => "", "REMOTE_ADDR" => "203.0.113.9", "HTTP_HOST" => "example.org"}
+    {hit: 500, bypass: 200}.each { |outcome, status| log.call(env.merge("neverblock.cache" => outcome), status, 512, 0.01) }
+    read(lines)
+    assert_equal [2, 1, {bypass: 1}], [report.gets, report.cacheable, report.reasons.to_h { |row| [row[:reason], row[:gets]] }]
+  end
+
   # Each line is read twice, together with the URL that it is for.
   {
     "nginx" => ['{"time_local":"26/Nov/2026:20:36:19 +0000","remote_addr":"203.0.113.9","request":"GET /a HTTP/1.1","status": "200","body_bytes_sent":"512"}', "/a"],

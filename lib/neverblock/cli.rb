@@ -61,7 +61,8 @@ module NeverBlock
       first, *rest = @arguments
       case first
       when "serve" then Serve.new(rest, out: @out, env: @env).call
-      when "check-config" then Serve.new(rest, out: @out, env: @env).check
+      when "check-config"
+        Serve.new(rest, out: @out, env: @env).check { ProxyCommand.new(rest, out: @out, env: @env) }
       when "proxy" then ProxyCommand.of(rest, out: @out, env: @env).call
       when "cache" then CacheCommand.new(rest, out: @out, err: @err).call
       when *ControlCommand::COMMANDS.keys then ControlCommand.new(first, rest, out: @out).call

@@ -133,6 +133,20 @@ class ProxyProgramTest < Minitest::Test
     end
   end
 
+  # The template of a server finds the socket of that server.
+  def test_no_worker_takes_its_own_control_socket_for_another_one_s
+    up = upstream("well")
+    Dir.mktmpdir("nb") do |folder|
+      command = [EXE, "proxy", "--port", "0", "--upstream", up.url, "--workers", "1"]
+      ServeProcess.open("", config: "drain_delay 0", environment: {"XDG_RUNTIME_DIR" => folder}, command:) do |served|
+        served.addresses
+        assert_operator served.get("/"), :end_with?, "well"
+        served.stop
+        refute_match(/another proxy's/, served.errors)
+      end
+    end
+  end
+
   def test_a_configuration_that_is_wrong
     assert_match(/\Aneverblock: no upstream given/, ServeProcess.command(Dir.tmpdir, "proxy"))
     assert_match(/\Aneverblock: .*there is no store|\Aneverblock: store/, ServeProcess.command(Dir.tmpdir, "proxy", "--upstream", "http://127.0.0.1:9", "--cache", "other:1m"))

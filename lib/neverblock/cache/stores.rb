@@ -50,11 +50,29 @@ module NeverBlock
         # @return [Object] a store
         # @raise [ConfigurationError]
         def open(spec)
-          case spec
-          when String then parse(spec)
-          when Hash then make(*split(spec))
-          else adopt(spec)
+          kind, place, options = read(spec)
+          case kind
+          when nil then adopt(spec)
+          when :memory then memory(place, options)
+          when :file then file(place, options)
+          else RemoteStores.open(kind, place, options)
           end
+        end
+
+        # Looks at what is written, and opens nothing.
+        # @param spec [String, Hash, Object]
+        # @return [void]
+        # @raise [ConfigurationError]
+        def check(spec)
+          kind, place, options = read(spec)
+          case kind
+          when nil then adopt(spec)
+          when :memory
+            size(place, "memory:")
+            check(options[:over]) if options[:over]
+          when :file then check_file(place, options)
+          end
+          nil
         end
 
         # @param value [Integer, String] with k, m or g, or as everywhere else ("64 KiB")
@@ -63,10 +81,20 @@ module NeverBlock
         # @raise [ConfigurationError]
         def size(value, name)
           match = SIZE.match(value) if String === value
-          check(BYTES, match ? match[1].to_i * FACTORS.fetch(match[2].downcase) : value, name)
+          checked(BYTES, match ? match[1].to_i * FACTORS.fetch(match[2].downcase) : value, name)
         end
 
         private
+
+        # @return [Array(Symbol, Object, Hash), nil] its kind, place and options; nil: it is an object
+        def read(spec)
+          kind, place, options = case spec
+          when String then parse(spec)
+          when Hash then split(spec)
+          else return
+          end
+          [kind, place, converted(kind, options)]
+        end
 
         def parse(text)
           kind, rest = text.strip.split(":", 2)
@@ -76,7 +104,7 @@ module NeverBlock
           kind = kind.downcase.to_sym
           refuse(text) unless OPTIONS.key?(kind)
           place, options = url(kind, place, options) if FOREIGN.include?(kind)
-          make(kind, place, options)
+          [kind, place, options]
         end
 
         def url(kind, place, options)
@@ -101,17 +129,12 @@ module NeverBlock
           [kind, options.delete(kind), options]
         end
 
-        def make(kind, place, options)
+        def converted(kind, options)
           known = OPTIONS.fetch(kind)
-          options = options.to_h do |name, value|
+          options.to_h do |name, value|
             type = known[name] or raise ConfigurationError,
               "store: a #{kind} store has no option #{name}. It has #{known.keys.join(", ")}"
             [name, convert(type, value, "#{name}:")]
-          end
-          case kind
-          when :memory then memory(place, options)
-          when :file then file(place, options)
-          else RemoteStores.open(kind, place, options)
           end
         end
 
@@ -124,26 +147,29 @@ module NeverBlock
         end
 
         def file(path, options)
+          check_file(path, options)
+          FileStore.new(path.to_s.sub(%r{\A/+}, "/"), **options)
+        end
+
+        def check_file(path, options)
           path = path.to_s
           unless path.start_with?("/")
             raise ConfigurationError, "store: #{path.inspect} is not an absolute path. #{REMEDY}"
           end
-          unless options[:bytes]
-            raise ConfigurationError, "store: the size of the file store #{path} is missing. #{REMEDY}"
-          end
-          FileStore.new(path.sub(%r{\A/+}, "/"), **options)
+          return if options[:bytes]
+          raise ConfigurationError, "store: the size of the file store #{path} is missing. #{REMEDY}"
         end
 
         def convert(type, value, name)
           case type
           when :size then size(value, name)
-          when :count then check(COUNT, (Integer(value, 10, exception: false) if String === value) || value, name)
+          when :count then checked(COUNT, (Integer(value, 10, exception: false) if String === value) || value, name)
           when :seconds then (Float(value, exception: false) if String === value) || value
           else value
           end
         end
 
-        def check(type, value, name) = type.setting(value) { name }
+        def checked(type, value, name) = type.setting(value) { name }
 
         # Rails' stores have some of the methods, with other meanings.
         def adopt(object)

@@ -27,13 +27,16 @@ module NeverBlock
       def rails? = false
 
       # @return [void]
-      # @raise [ConfigurationError]
+      # @raise [ConfigurationError] with file and line of the setting
       def check
         if @configuration[:upstream].empty?
           raise ConfigurationError, "no upstream given. For example: neverblock proxy --upstream http://127.0.0.1:3000"
         end
-        proxy
-        Cache.check(**cache_options.except(:store)) if cached?
+        @configuration.blame(:upstream) { |urls| urls.each { |url| Proxy::Upstream.new(url) } }
+        @configuration.blame(:proxy_options) { proxy }
+        return unless cached?
+        @configuration.blame(:proxy_cache) { Cache::Stores.check(cache_options[:store]) }
+        @configuration.blame(:proxy_cache_options) { Cache.check(**cache_options.except(:store)) }
       end
 
       # @return [#call]
@@ -41,7 +44,7 @@ module NeverBlock
       def load
         Patches.apply
         compile
-        cache = Cache.new(proxy, **cache_options) if cached?
+        cache = Cache.new(proxy, **cache_options, store: @configuration.blame(:proxy_cache) { store }) if cached?
         ProxyCommands.new(proxy, cache).register
         cache ? ->(env) { proxy.refuse(env) || cache.call(env) } : proxy
       end
@@ -57,6 +60,8 @@ module NeverBlock
       end
 
       def proxy = @proxy ||= Proxy.new(@configuration[:upstream], **@configuration[:proxy_options])
+
+      def store = Cache::Stores.open(cache_options[:store])
 
       def cached?
         @configuration[:proxy_cache] || @configuration[:proxy_ttl] || @configuration[:proxy_collapse]

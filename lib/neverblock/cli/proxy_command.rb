@@ -14,7 +14,9 @@ module NeverBlock
     # @api private
     class ProxyCommand < Serve
       USAGE = "Usage: neverblock proxy --upstream URL [options]\n       neverblock proxy explain URL | purge URL | " \
-        "purge-tag TAG [options]"
+        "purge-tag TAG [options]\n       neverblock proxy check-config [options]"
+      # Checks the configuration, with the options of a proxy.
+      CHECK = "check-config"
       COLLAPSE = {nil => true, "on" => true, "off" => false, "same-url" => :same_url}.freeze
       # Not that of a server, which may be the upstream.
       ADDRESS = "tcp://127.0.0.1:8000"
@@ -23,22 +25,22 @@ module NeverBlock
       # Neither an option nor a file.
       WORD = /\A[a-z][a-z-]*\z/
       PHASES = /\A(connect|first_byte|idle|total)=(.+)\z/
-      private_constant :USAGE, :COLLAPSE, :ADDRESS, :DEFAULTS, :PHASES, :WORD
+      private_constant :USAGE, :CHECK, :COLLAPSE, :ADDRESS, :DEFAULTS, :PHASES, :WORD
 
       # @param arguments [Array<String>] after "proxy"
-      # @return [ProxyCommand, ProxyControl]
+      # @return [#call]
       def self.of(arguments, out: $stdout, env: ENV)
-        unless ProxyControl::COMMANDS.key?(arguments.first)
-          refuse_word(arguments.first)
-          return new(arguments, out:, env:)
-        end
-        ProxyControl.new(arguments.first, arguments.drop(1), out:, env:)
+        word, *rest = arguments
+        return new(rest, out:, env:).method(:check) if word == CHECK
+        return ProxyControl.new(word, rest, out:, env:) if ProxyControl::COMMANDS.key?(word)
+        refuse_word(word)
+        new(arguments, out:, env:)
       end
 
       def self.refuse_word(word)
         return unless WORD.match?(word.to_s)
         raise ConfigurationError, "neverblock proxy has no command #{word}. " \
-          "Its commands are #{ProxyControl::COMMANDS.keys.join(", ")}"
+          "Its commands are #{[*ProxyControl::COMMANDS.keys, CHECK].join(", ")}"
       end
       private_class_method :refuse_word
 
@@ -74,8 +76,10 @@ module NeverBlock
 
       private
 
+      # In the template of a proxy that has the socket, "another one" would be that proxy.
       def free?(control)
         return true unless ProxyControl.listens?(control)
+        return false if @apart
         warn "neverblock proxy: the control socket #{control} is another proxy's, and this one has none. Give it " \
           "one: --control PATH"
       end

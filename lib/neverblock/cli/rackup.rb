@@ -25,10 +25,13 @@ module NeverBlock
       # @return [void]
       # @raise [ConfigurationError] if there is nothing to serve
       def check
-        return if own || File.file?(path)
+        return if there?
         raise ConfigurationError, "there is no #{path} in #{Dir.pwd}. Go to the app's folder, or name its file: " \
           "neverblock serve path/to/config.ru"
       end
+
+      # @return [Boolean] whether there is something to serve
+      def there? = !own.nil? || File.file?(path)
 
       # @return [Boolean] whether it looks like that of a Rails app
       def rails? = File.file?(File.expand_path("../config/environment.rb", path))

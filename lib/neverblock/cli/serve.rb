@@ -31,6 +31,7 @@ module NeverBlock
         @flags = []
         @texts = {}
         @files = Files.new
+        @apart = false # it opens no sockets of its own
       end
 
       # @return [Integer] the exit status
@@ -48,10 +49,13 @@ module NeverBlock
       end
 
       # Checks the configuration without serving.
+      # @yieldreturn [Serve] what is checked instead if the configuration has upstreams, and there is no app
       # @return [Integer] the exit status
       # @raise [ConfigurationError]
       def check
+        @apart = true
         return OK unless parse("check-config")
+        return yield.check if block_given? && @named.nil? && configuration[:upstream].any? && !rackup.there?
         look
         mistakes = Server::Places.new(configuration, rackup.home || Dir.pwd).mistakes
         raise ConfigurationError, mistakes.join("\n") if mistakes.any?
@@ -154,6 +158,7 @@ module NeverBlock
 
       # A template reports to the supervisor only, errors of the configuration included.
       def template(handed)
+        @apart = true
         channel = Server::Cluster::Channel.inherited(handed[:channel])
         begin
           look

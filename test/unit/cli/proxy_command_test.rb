@@ -101,6 +101,46 @@ class CLIProxyCommandTest < Minitest::Test
     end
   end
 
+  # ---- check-config ----
+
+  def test_a_valid_configuration
+    assert_equal [0, "the configuration is valid: tcp://127.0.0.1:8000, a proxy of http://127.0.0.1:3000\n", ""], cli("check-config", *UPSTREAM, "--cache", "file:#{@folder}/cache?bytes=1m")
+    refute_path_exists "#{@folder}/cache", "a check makes no folder"
+  end
+
+  def test_mistakes_have_a_file_and_a_line
+    up = 'upstream "http://127.0.0.1:3000"'
+    {
+      "upstream \"http://127.0.0.1:3000\",\n  \"ftp://x\"" => /\Aneverblock: proxy\.rb:1: the upstream "ftp:\/\/x"/,
+      "#{up}\nproxy options: {host: 5}" => /\Aneverblock: proxy\.rb:2: host: 5 is not/,
+      "#{up}\nproxy cache: \"memory:1x\"" => /\Aneverblock: proxy\.rb:2: memory: "1x" is not/,
+      "#{up}\nproxy cache: \"memory:1m?over=file:/x\"" => /\Aneverblock: proxy\.rb:2: store: the size of the file store \/x is missing/,
+      "#{up}\nproxy cache: \"memory:1m\", cache_options: {wait: -1}" => /\Aneverblock: proxy\.rb:2: wait: -1 is not/,
+      "#{up}\npid_file \"none/server.pid\"" => /\Aneverblock: proxy\.rb:2: pid_file "none\/server\.pid": there is no folder/,
+      "#{up}\nprox cache: \"memory:1m\"" => /\Aneverblock: proxy\.rb:2: there is no directive prox/
+    }.each do |text, reason|
+      File.write("proxy.rb", text)
+      assert_equal 64, cli("check-config", "-C", "proxy.rb").first, text
+      assert_match reason, cli("check-config", "-C", "proxy.rb").last
+    end
+  end
+
+  # `neverblock check-config` finds out what it is for.
+  def test_check_config_of_a_file_with_upstreams
+    File.write("proxy.rb", 'upstream "http://127.0.0.1:3000"')
+    check = -> { StringIO.new.then { |out| [NeverBlock::CLI.new(["check-config", "-C", "proxy.rb"], out:, err: out, env: {}).call, out.string] } }
+    assert_equal [0, "the configuration is valid: tcp://127.0.0.1:8000, a proxy of http://127.0.0.1:3000\n"], check.call
+    File.write("config.ru", "run nil")
+    assert_equal [0, "the configuration is valid: tcp://127.0.0.1:3000, config.ru\n"], check.call
+  end
+
+  def test_a_check_beside_the_running_proxy
+    UNIXServer.open("#{@folder}/neverblock-proxy.sock") do
+      _, said = capture_io { assert_equal 0, cli("check-config", *UPSTREAM, env: {"XDG_RUNTIME_DIR" => @folder}).first }
+      assert_empty said
+    end
+  end
+
   def test_help
     assert_match(/--upstream URL.*8000/m, cli("--help")[1])
     assert_match(/Usage: neverblock proxy explain URL/, cli("explain", "--help")[1])

@@ -100,7 +100,7 @@ class OperationsCommandsTest < Minitest::Test
   end
 
   def test_help_of_commands_tells_what_must_be_known
-    %w[reload restart].each { |command| assert_match(/With workers 0 .* can't be loaded, it ends\./, NeverBlockTest::ServeProcess.command(Dir.pwd, command, "--help")) }
+    %w[reload restart].each { |command| assert_match(/With workers 0 .*starts again: if the app can't be loaded, it ends\./m, NeverBlockTest::ServeProcess.command(Dir.pwd, command, "--help")) }
     assert_match(/--now +cancel running requests.*the command only waits/m, NeverBlockTest::ServeProcess.command(Dir.pwd, "stop", "--help"))
   end
 end

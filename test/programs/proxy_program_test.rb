@@ -133,6 +133,29 @@ class ProxyProgramTest < Minitest::Test
     end
   end
 
+  # With one process the old program would be gone before the next one finds the mistake.
+  def test_a_reload_of_one_process_with_a_mistake_in_the_file
+    up = upstream("well")
+    good = "upstream '#{up.url}'"
+    proxy(config: good) do |served|
+      reload = ->(text) { File.write("#{served.folder}/config/neverblock.rb", text) && ServeProcess.command(served.folder, "reload", "--control", "control.sock") }
+      File.write("#{served.folder}/file", "")
+      {
+        "upstream 'ftp://x'" => /config\/neverblock\.rb:1: the upstream "ftp:\/\/x" is not an address/,
+        "#{good}\nproxy options: {out_for: -1}" => /config\/neverblock\.rb:2: out_for: -1 is not a number of seconds/,
+        "#{good}\n\nproxy cache: 'memory:1x'" => /config\/neverblock\.rb:3: memory: "1x" is not a number of bytes/,
+        "#{good}\nproxy cache: 'memory:1m', cache_options: {wiat: 1}" => /config\/neverblock\.rb:2: .*wiat/,
+        "#{good}\nproxy cache: 'file:#{served.folder}/file?bytes=1m'" => /config\/neverblock\.rb:2: the cache's folder .*\/file is not a folder/,
+        "" => /no upstream given/
+      }.each do |text, reason|
+        assert_match(/reload: the program can't be started again; this one goes on: .*#{reason}/, reload.call(text))
+        assert_operator served.get("/"), :end_with?, "well"
+      end
+      assert_match(/the app has been loaded/, reload.call("#{good}\nproxy cache: 'file:#{served.folder}/cache?bytes=1m'"))
+      served.stop
+    end
+  end
+
   # The template of a server finds the socket of that server.
   def test_no_worker_takes_its_own_control_socket_for_another_one_s
     up = upstream("well")

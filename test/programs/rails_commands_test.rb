@@ -87,6 +87,7 @@ class RailsCommandsTest < Minitest::Test
   def server_that_starts_anew
     @app.serve do |served|
       assert_equal "fast", Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/fast"))
+      server_whose_file_has_a_mistake(served)
       @app.write("config/initializers/answer.rb", "ANSWER = 'anew'")
       @app.write("app/controllers/waits_controller.rb", @app.read("app/controllers/waits_controller.rb").sub('render(plain: "fast")', "render(plain: ANSWER)"))
       FileUtils.touch("#{@app.folder}/tmp/restart.txt", mtime: Time.now + 2)
@@ -95,6 +96,15 @@ class RailsCommandsTest < Minitest::Test
       served.stop(:INT)
     end
     @app.write("config/initializers/answer.rb", "ANSWER = 'fast'")
+  end
+
+  # Its process file stays too: bin/rails removes it at a restart.
+  def server_whose_file_has_a_mistake(served)
+    @app.write("config/neverblock.rb", "max_in_fligth 5")
+    served.signal(:USR1)
+    served.until_true("the refusal") { served.errors.match?(/this one goes on: config\/neverblock\.rb:1: there is no directive max_in_fligth/) }
+    File.delete(File.join(@app.folder, "config/neverblock.rb"))
+    assert_equal [served.pid, "fast"], [@app.read("tmp/pids/server.pid").to_i, Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/fast"))]
   end
 
   # NeverBlock is loaded before Rails, and the Railtie is loaded too.

@@ -14,7 +14,10 @@ class RunnerTableTest < Minitest::Test
   include NeverBlockTest::WatchedTable
 
   TABLE = NeverBlock::Server::RunnerTable
+  # The configuration is read as long as the file "slow" exists.
   CONFIG = <<~RUBY
+    File.write("reads", "x", mode: "a")
+    sleep 0.01 while File.exist?("slow")
     bind "tcp://127.0.0.1:0"
     health "unix://\#{Dir.pwd}/health"
     access_log :common, to: "access.log"
@@ -59,6 +62,13 @@ class RunnerTableTest < Minitest::Test
 
   def come_to_serving(_served) = nil
 
+  def come_to_checking(served)
+    FileUtils.touch("#{served.folder}/slow")
+    before = reads(served)
+    served.signal(:USR1)
+    served.until_true("the check") { reads(served) > before }
+  end
+
   # The server waits for a request as long as there is no file "done".
   def come_to_starting_anew(served)
     @held = served.connect
@@ -76,7 +86,8 @@ class RunnerTableTest < Minitest::Test
   def finish(served, state)
     return unless served.running?
     FileUtils.touch("#{served.folder}/done")
-    served.until_true("the new program") { served.errors.scan("info: NeverBlock ").size == 2 } if state == "starting anew"
+    FileUtils.rm_f("#{served.folder}/slow")
+    served.until_true("the new program") { served.errors.scan("info: NeverBlock ").size == 2 } if ["checking", "starting anew"].include?(state)
     served.signal(:TERM) unless state == "draining"
     cut_delay(served)
     assert_equal 0, served.wait.exitstatus, served.errors
@@ -95,7 +106,7 @@ class RunnerTableTest < Minitest::Test
   end
 
   def assert_drain(served, _, state)
-    cut_delay(served) if state == "serving"
+    cut_delay(served) if %w[serving checking].include?(state)
     FileUtils.touch("#{served.folder}/done")
     assert_equal 0, served.wait.exitstatus, served.errors
     assert_equal 1, served.errors.scan("info: NeverBlock ").size
@@ -109,9 +120,20 @@ class RunnerTableTest < Minitest::Test
     served.until_true("its other program") { served.errors.scan("info: NeverBlock ").size == 2 }
   end
 
-  def assert_begin_anew(served, *)
+  def assert_check(served, *)
     served.until_true("its other program") { served.errors.scan("info: NeverBlock ").size == 2 }
     assert_equal "first", served.body("/")
+  end
+
+  # The configuration may have changed after it was read.
+  def assert_check_again(served, *)
+    before = reads(served)
+    File.write("#{served.folder}/config/neverblock.rb", "nonsense\n", mode: "a")
+    FileUtils.rm("#{served.folder}/slow")
+    served.until_true("its refusal") { served.errors.include?("error: the program can't be started again; this one goes on: config/neverblock.rb:8: there is no directive nonsense") }
+    assert_equal [before + 1, 1], [reads(served), served.errors.scan("info: NeverBlock ").size]
+    File.write("#{served.folder}/config/neverblock.rb", CONFIG)
+    served.signal(:USR1)
   end
 
   # An ignored event has no effect.
@@ -131,5 +153,7 @@ class RunnerTableTest < Minitest::Test
   end
 
   # ---- observations ----
+  def reads(served) = File.size("#{served.folder}/reads")
+
   def sidecar(served) = titled(served, /\Asleep\0/).first
 end

@@ -108,6 +108,38 @@ class SupervisionLoadsTest < Minitest::Test
     end
   end
 
+  # The old program would be gone before the next one reads its configuration.
+  {
+    "a syntax error" => ["workers 0\n)", /config\/neverblock\.rb:2: .*syntax error.*SyntaxError/],
+    "an unknown directive" => ["workers 0\n\nmax_in_fligth 5", /config\/neverblock\.rb:3: there is no directive max_in_fligth\./],
+    "a bad value" => ["queue limit: -1", /config\/neverblock\.rb:1: queue limit: -1 is not a whole number/],
+    "several mistakes" => ["workers -1\nnonsense 5", /config\/neverblock\.rb:1: workers -1 is not .*(?:\\n|\n)config\/neverblock\.rb:2: there is no directive nonsense/],
+    "a contradiction" => ["body_quota 1", /config\/neverblock\.rb:1: body_quota 1 is less than max_body_size/],
+    "an error of its own" => ["raise 'no way'", /config\/neverblock\.rb:1: no way \(RuntimeError\)/],
+    "a health address that is taken" => ["health 'tcp://127.0.0.1:TAKEN'", /config\/neverblock\.rb:1: health "tcp:\/\/127\.0\.0\.1:\d+": Address already in use/],
+    "an exit of its own" => ["exit! 3", /the process that reads its configuration has ended \(pid \d+ exit 3\)/]
+  }.each do |what, (text, reason)|
+    define_method(:"test_a_single_process_goes_on_if_its_configuration_has_#{what.tr(" ", "_")}") do
+      serve(0, "#{HEALTH}control 'control.sock'\n") do |served|
+        path = "#{served.folder}/config/neverblock.rb"
+        good = File.read(path)
+        taken = TCPServer.new("127.0.0.1", 0)
+        File.write(path, text.sub("TAKEN", taken.local_address.ip_port.to_s))
+        told, status = served.order("reload", "--control", "control.sock")
+        assert_match(/\Aneverblock: reload: the program can't be started again; this one goes on: #{reason}/, told)
+        assert_equal 1, status
+        assert_match(/error: the program can't be started again; this one goes on: .*#{reason}/, served.errors)
+        assert_equal ["first", "failed", true], [served.body("/"), stats(served).dig("load", "result"), ready?(served)]
+        File.write(path, good)
+        assert_match(/\Areload: the app has been loaded/, served.command("reload"))
+        assert_equal "first", served.body("/")
+        served.stop
+      ensure
+        taken&.close
+      end
+    end
+  end
+
   def test_the_error_log_says_why_a_worker_has_not_become_ready
     serve(2, "error_log 'error.log'\n#{HEALTH}after_fork { raise 'no fork' if File.exist?('nofork') }\n", listens: false) do |served|
       FileUtils.touch("#{served.folder}/nofork")

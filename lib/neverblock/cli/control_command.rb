@@ -38,7 +38,8 @@ module NeverBlock
       }.freeze
 
       # Added to the help.
-      SINGLE = "With workers 0 the process finishes its requests and starts again: if the app can't be loaded, it ends."
+      SINGLE = "With workers 0 the process goes on if the configuration has a mistake. Otherwise it finishes its " \
+        "requests and\nstarts again: if the app can't be loaded, it ends."
       NOTES = {
         "restart" => SINGLE,
         "reload" => SINGLE,

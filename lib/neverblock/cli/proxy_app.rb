@@ -39,6 +39,11 @@ module NeverBlock
         @configuration.blame(:proxy_cache_options) { Cache.check(**cache_options.except(:store)) }
       end
 
+      # For the program that follows: opens its store, which {#check} does not.
+      # @return [void]
+      # @raise [ConfigurationError]
+      def rehearse = (@configuration.blame(:proxy_cache) { store.close } if cached?)
+
       # @return [#call]
       # @raise [ConfigurationError]
       def load

@@ -33,6 +33,10 @@ module NeverBlock
       # @return [Boolean] whether there is something to serve
       def there? = !own.nil? || File.file?(path)
 
+      # For the program that follows. The app itself is loaded by that program alone.
+      # @return [void]
+      def rehearse = nil
+
       # @return [Boolean] whether it looks like that of a Rails app
       def rails? = File.file?(File.expand_path("../config/environment.rb", path))
 

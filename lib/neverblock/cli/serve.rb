@@ -8,6 +8,7 @@ require_relative "first_process"
 require_relative "rackup"
 require_relative "../server/cluster/supervisor"
 require_relative "../server/cluster/template"
+require_relative "../server/cluster/trial"
 require_relative "../server/places"
 
 module NeverBlock
@@ -37,6 +38,8 @@ module NeverBlock
       # @return [Integer] the exit status
       # @raise [ConfigurationError, AppError, BindError]
       def call
+        trial = Server::Cluster::Trial.handed(@env)
+        return try(trial) if trial
         return OK unless parse
         handed = Server::Cluster::TemplateProcess.handed(@env)
         return template(handed) if handed
@@ -154,6 +157,18 @@ module NeverBlock
       def here
         named = @env["PWD"]
         (named && File.identical?(named, Dir.pwd)) ? named : Dir.pwd
+      end
+
+      # The program that has started this process wants to know whether a next one could start.
+      def try(trial)
+        @apart = true
+        good = Server::Cluster::Trial.tell(trial) do |held|
+          parse
+          look
+          rackup.rehearse
+          Server::Places.new(configuration, rackup.home || Dir.pwd).mistakes_of_next(held)
+        end
+        good ? OK : FAILED
       end
 
       # A template reports to the supervisor only, errors of the configuration included.

@@ -5,6 +5,8 @@ require_relative "../server/rack_handler"
 require_relative "../server/restart_file"
 require_relative "../server/cluster/launch"
 require_relative "../server/cluster/handover"
+require_relative "../server/cluster/trial"
+require_relative "../server/places"
 
 module NeverBlock
   class Railtie
@@ -30,6 +32,7 @@ module NeverBlock
       # stacks of `stack_depth`, which Ruby sets at boot only, or is a cluster.
       # @return [void]
       def replace
+        try
         Patches.apply # the app may freeze the patched classes
         return tell_of_workers if @options[:daemonize]
         return serve if configuration.worker_count > 0
@@ -45,9 +48,12 @@ module NeverBlock
         Server::RackHandler.reporting do
           server = Server.new(app, configuration)
           server.binder = Server::Cluster::Handover.received(@env)&.binder
-          launch = Server::Cluster::Launch.new([*(command_line - [AGAIN]), AGAIN])
+          command = command_line - [AGAIN]
+          launch = Server::Cluster::Launch.new([*command, AGAIN])
+          # At AGAIN Rails removes its process file, which is still needed then.
+          trial = Server::Cluster::Trial.new(Server::Cluster::Launch.new(command), configuration[:boot_timeout])
           restart_file = Server::RestartFile.new(configuration[:restart_file], launch.directory)
-          Server::Runner.new(configuration, restart_file:, launch:).call { server }
+          Server::Runner.new(configuration, restart_file:, launch:, trial:).call { server }
         end
       end
 
@@ -55,6 +61,16 @@ module NeverBlock
       def to_s = "NeverBlock"
 
       private
+
+      # The program that has started this process wants to know whether a next one could start. The app is not loaded
+      # for that.
+      def try
+        trial = Server::Cluster::Trial.handed(@env) or return
+        good = Server::Cluster::Trial.tell(trial) do |held|
+          Server::Places.new(configuration.check).mistakes_of_next(held)
+        end
+        exit!(good)
+      end
 
       # Runs while there still is a terminal.
       def tell_of_workers

@@ -202,7 +202,8 @@ module NeverBlock
         TEXT
 
       directive :boot_timeout, value: [ValueType.seconds, 60], example: "boot_timeout 120", says: <<~TEXT
-        Seconds in which a template must load the app, and a worker must become ready. After that it is killed.
+        Seconds in which a template must load the app, and a worker must become ready. After that it is killed. So is
+        the process that reads the configuration before a single process starts anew.
       TEXT
 
       directive :worker_timeout, value: [ValueType.seconds(zero: false).optional, 60],

@@ -7,11 +7,11 @@ require_relative "pid_file"
 module NeverBlock
   class Server
     # Checks what a server needs beside the app: folders for files and sockets, addresses, programs. Used by
-    # `check-config`, and before one supervisor replaces another.
+    # `check-config`, and before one program replaces another.
     #
     #   places = Places.new(configuration)
     #   places.mistakes   # => ["config/neverblock.rb:3: pid_file \"run/pid\": there is no folder …"]
-    #   places.rehearse(control: "/srv/shop/control.sock") # what the next supervisor could not open
+    #   places.rehearse(control: "/srv/shop/control.sock") # what the next program could not open
     # @api private
     class Places
       FILES = %i[pid_file control access_log_to error_log].freeze
@@ -35,8 +35,8 @@ module NeverBlock
       # @return [Array<String>] a sentence for each file whose folder is missing
       def folders = FILES.flat_map { |name| each_wrong(name) { |path| check_folder(path, "file") if String === path } }
 
-      # Opens for a moment what a supervisor needs for itself. For what the present one has open, it only looks for the
-      # folder.
+      # Opens for a moment what a supervisor, or a single process, needs for itself. For what the present one has open,
+      # it only looks for the folder.
       # @param held [Hash{Symbol=>String}] what the present one has open: :pid_file, :control, :health
       # @return [Array<String>] a sentence for each thing that can't be opened
       def rehearse(**held)
@@ -47,6 +47,17 @@ module NeverBlock
         [*each_wrong(:pid_file) { |path| try_pid_file(path) unless held?(path, held[:pid_file]) },
           *each_wrong(:control) { |path| try_to_bind("unix://#{expand(path)}") unless held?(path, held[:control]) },
           *each_wrong(:health) { |address| try_to_bind(address.to_s) unless same?(address, held[:health]) }]
+      end
+
+      # @param held [Hash{Symbol=>String}] what the present program has open
+      # @return [Array<String>] a sentence for each thing that the next program could not open
+      def mistakes_of_next(held) = [*folders, *rehearse(**held)].uniq
+
+      # @return [Hash{Symbol=>String}] files and addresses that only one server of this configuration can have open, for
+      #   {#rehearse} of the next one
+      def held
+        paths = {pid_file: @configuration[:pid_file], control: @configuration[:control]}.compact
+        {**paths.transform_values { |path| expand(path) }, health: @configuration[:health]&.to_s}.compact
       end
 
       private

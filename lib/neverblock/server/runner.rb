@@ -3,6 +3,7 @@
 require_relative "cluster/launch"
 require_relative "cluster/sidecar"
 require_relative "cluster/handover"
+require_relative "cluster/trial"
 require_relative "endpoints"
 require_relative "heartbeat"
 require_relative "loads"
@@ -31,8 +32,10 @@ module NeverBlock
       # @param systemd [Systemd]
       # @param restart_file [RestartFile, nil]
       # @param launch [Cluster::Launch, nil] starts the program again for USR1 and USR2; nil: it can't be restarted
+      # @param trial [Cluster::Trial] tells beforehand whether that program could start
       # @param succeeds [Boolean] whether its sockets come from the previous program in this process
-      def initialize(configuration, systemd: Systemd.new({}), restart_file: nil, launch: nil, succeeds: false)
+      def initialize(configuration, systemd: Systemd.new({}), restart_file: nil, launch: nil,
+        trial: Cluster::Trial.new(launch, configuration[:boot_timeout]), succeeds: false)
         @succeeds = succeeds
         @configuration = configuration
         @systemd = systemd
@@ -40,6 +43,7 @@ module NeverBlock
         @launch = launch
         @pid_file = PidFile.new(@configuration[:pid_file])
         @sidecars = @configuration[:sidecar].map { |command| Cluster::Sidecar.new(command, self) }
+        @trial = trial
         @loads = Loads.new
         @machine = Machine.new(RunnerTable, "booting", self)
         @signals = Thread::Queue.new
@@ -134,17 +138,29 @@ module NeverBlock
       def escalate(_name) = @escalated.close
 
       # @api private
+      # Looks whether the next program could start, while everything is still served.
       # @return [void]
-      def begin_anew(_name)
-        @loads.begin
-        mistakes = lacking
-        return on("nowhere to start", mistakes.join("; ")) if mistakes.any?
+      def check(_name)
+        @scope.spawn(name: "check") do
+          reason = mistake
+          reason ? on("check failed", reason) : on("checked")
+        end
+      end
+
+      # @api private
+      # The configuration may have changed since it was read.
+      # @return [void]
+      def check_again(_name) = @again = true
+
+      # @api private
+      # @return [void]
+      def begin_anew
         say("starting anew; clients that come meanwhile wait")
         @server.service.hand_over(@configuration[:shutdown_timeout], keepalive_grace: KEEPALIVE_GRACE)
       end
 
       # @api private
-      # Gives up a restart while everything is still served: something that the next program needs is missing.
+      # Gives up a restart while everything is still served: the next program could not start.
       # @param reason [String]
       # @return [void]
       def keep_on(reason)
@@ -169,11 +185,17 @@ module NeverBlock
 
       private
 
-      # @return [Array<String>] what a program with this configuration needs and does not find
-      def lacking
-        return ["there is no directory #{@launch.directory}"] unless File.directory?(@launch.directory)
-        Places.new(@configuration, @launch.directory).folders
+      # @return [String, nil] why the next program could not start
+      def mistake
+        loop do
+          @again = false
+          @loads.begin
+          reason = File.directory?(@launch.directory) ? try_next : "there is no directory #{@launch.directory}"
+          return reason unless @again
+        end
       end
+
+      def try_next = @trial.call(Places.new(@configuration).held)
 
       def load_app
         @loading = true

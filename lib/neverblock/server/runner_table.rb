@@ -11,15 +11,26 @@ module NeverBlock
     #
     # An action is a method of {Runner}.
     # @api private
-    RunnerTable = Machine::Table.new(<<~TABLE)
-      | event            | booting                  | serving                    | starting anew     | draining    |
-      | ---------------- | ------------------------ | -------------------------- | ----------------- | ----------- |
-      | TERM, INT        | end at once              | drain → draining           | drain → draining  | escalate    |
-      | USR1, USR2       | later                    | begin anew → starting anew | ignore            | ignore      |
-      | HUP              | ignore                   | reopen logs                | reopen logs       | reopen logs |
-      | app loaded       | announce ready → serving | never                      | never             | never       |
-      | nowhere to start | never                    | never                      | keep on → serving | never       |
-      | sidecar ended    | never                    | start again                | start again       | start again |
+    RunnerTable = Machine::Table.new(<<~TABLE, <<~MORE)
+      | event         | booting                  | serving          | checking                   |
+      | ------------- | ------------------------ | ---------------- | -------------------------- |
+      | TERM, INT     | end at once              | drain → draining | drain → draining           |
+      | USR1, USR2    | later                    | check → checking | check again                |
+      | HUP           | ignore                   | reopen logs      | reopen logs                |
+      | app loaded    | announce ready → serving | never            | never                      |
+      | checked       | never                    | never            | begin anew → starting anew |
+      | check failed  | never                    | never            | keep on → serving          |
+      | sidecar ended | never                    | start again      | start again                |
     TABLE
+      | event         | starting anew    | draining    |
+      | ------------- | ---------------- | ----------- |
+      | TERM, INT     | drain → draining | escalate    |
+      | USR1, USR2    | ignore           | ignore      |
+      | HUP           | reopen logs      | reopen logs |
+      | app loaded    | never            | never       |
+      | checked       | never            | ignore      |
+      | check failed  | never            | ignore      |
+      | sidecar ended | start again      | start again |
+    MORE
   end
 end

@@ -45,6 +45,20 @@ class RailtieCommandTest < Minitest::Test
     assert_empty replaced({**OPTIONS, max_in_flight: "many"})
   end
 
+  # The app is not loaded then.
+  def test_a_trial_tells_whether_a_next_program_could_start
+    {"" => [true, ""], "max_in_fligth 5" => [false, "config/neverblock.rb:1: there is no directive max_in_fligth."], "body_quota 1" => [false, "config/neverblock.rb:1: body_quota 1 is less"],
+     "control 'none/control.sock'" => [false, "config/neverblock.rb:1: control \"none/control.sock\": there is no folder"]}.each do |text, (good, told)|
+      in_folder(text) do
+        reader, writer = IO.pipe
+        pid = fork { Command.new(OPTIONS, env: {NeverBlock::Server::Cluster::Trial::VARIABLE => JSON.generate({to: writer.fileno, held: {}})}).replace && exit!(3) }
+        writer.close
+        assert_equal good ? 0 : 1, Process.wait2(pid).last.exitstatus, text
+        assert_operator reader.read, :start_with?, told
+      end
+    end
+  end
+
   def test_its_name_is_in_the_boot_message
     assert_equal "NeverBlock", Command.new(OPTIONS).to_s
   end

@@ -9,6 +9,7 @@
 #     templates.rb            the processes that load the app and fork
 #     sidecars.rb             programs beside the workers; sidecar.rb: one of them
 #     handover.rb             one supervisor replaces another; launch.rb: how programs start
+#     trial.rb                the next program reads its configuration before a single process makes way
 #     backoff.rb              pauses between attempts
 #
 #     channel.rb              messages between the processes
@@ -21,6 +22,7 @@ require_relative "../endpoints"
 require_relative "../events"
 require_relative "../loads"
 require_relative "../pid_file"
+require_relative "../places"
 require_relative "../restart_file"
 require_relative "../systemd"
 require_relative "deployment"
@@ -116,13 +118,8 @@ module NeverBlock
         # @return [String, nil] the signal that was put off
         def waiting = @machine.waiting
 
-        # @return [Hash{Symbol=>String}] files and addresses that only one supervisor can have open: Places#rehearse
-        def held
-          {pid_file: @configuration[:pid_file], control: @configuration[:control]}.compact.transform_values do |path|
-            File.expand_path(path)
-          end
-            .merge({health: @configuration[:health]&.to_s}.compact)
-        end
+        # @return [Hash{Symbol=>String}] files and addresses that only one supervisor can have open
+        def held = Places.new(@configuration).held
 
         # @return [String] the app's directory
         def directory = @launch.directory

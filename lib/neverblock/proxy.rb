@@ -23,6 +23,7 @@ module NeverBlock
   #   health.rb, probe.rb                        checks of the upstreams
   #   forwarding.rb                              one request; body.rb, tunnel.rb, accel.rb: the response's content
   #   failure.rb, error_lines.rb                 what a client gets, and the log has, instead
+  #   upstream_lines.rb                          the log's lines about upstreams that go and come back
   #
   # Beneath that is an HTTP/1.1 client, which is made for a proxy and is not a general one:
   #
@@ -78,6 +79,7 @@ module NeverBlock
     require_relative "proxy/incoming"
     require_relative "proxy/failure"
     require_relative "proxy/error_lines"
+    require_relative "proxy/upstream_lines"
     require_relative "proxy/least_requests"
     require_relative "proxy/consistent_hash"
     require_relative "proxy/backends"

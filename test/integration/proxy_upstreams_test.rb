@@ -36,6 +36,30 @@ class ProxyUpstreamsTest < Minitest::Test
     assert_equal [1, 1, true], proxy.stats.values.first.values_at(:connect_failures, :taken_out, :out)
   end
 
+  def test_the_log_has_a_line_when_one_is_left_alone_and_one_when_it_comes_back
+    port = Peer.free_port
+    url = "http://127.0.0.1:#{port}"
+    front_of([url, url_of(back_end("live"))], out_for: 0.05, longest_out: 0.05)
+    wait_until("it to be left alone twice") { ask(get) && proxy.stats[url][:taken_out] >= 2 }
+    lines = -> { proxy_log.lines(chomp: true).grep(/upstream #{url}: /) }
+    assert_match(/\Aneverblock proxy: upstream #{url}: left alone, for 0\.[01] s at first, since a request failed: can't connect to the upstream #{url}: .*refused/, lines.call.first)
+    assert_equal 1, lines.call.size
+    back_end("again", port:)
+    wait_until("it to respond") { ask(get)["x-name"] == "again" }
+    5.times { ask(get) }
+    assert_equal ["neverblock proxy: upstream #{url}: requests again, since it has responded"], lines.call.drop(1)
+  end
+
+  def test_several_failures_in_a_row_are_told_with_the_last
+    ill = NeverBlockTest::ScriptedUpstream.new(->(peer) { peer << "nonsense \e[2J\r\n\r\n" while peer.request })
+    front_of([ill.url, url_of(back_end("live"))], max_failures: 2)
+    4.times { ask(get) }
+    assert_match(/^neverblock proxy: upstream #{ill.url}: left alone, for [01]\.\d s at first, since 2 requests in a row failed\. The last: upstream #{ill.url}: an invalid response/, proxy_log)
+    refute_includes proxy_log, "\e"
+  ensure
+    ill&.close
+  end
+
   def test_no_upstream_at_all
     front_of(Array.new(4) { "http://127.0.0.1:#{Peer.free_port}" })
     assert_equal 502, ask(get).status

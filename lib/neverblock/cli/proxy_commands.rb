@@ -46,7 +46,9 @@ module NeverBlock
 
       def use(stats)
         return "down by its checks" if stats[:down]
-        stats[:out] ? "left alone after failures" : "in use"
+        return "in use" unless stats[:out]
+        return "left alone after failures, for #{stats[:out_seconds].ceil} s more" if stats[:out_seconds] > 0
+        "left alone after failures: #{stats[:trying] ? "a" : "the next"} request tries it"
       end
 
       def env_of(url)

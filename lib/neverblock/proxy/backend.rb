@@ -6,6 +6,8 @@ module NeverBlock
     # changes its state, under its lock.
     # @api private
     class Backend
+      include MonotonicClock
+
       # @return [ConnectionPool]
       attr_reader :pool
       # @return [Integer] requests that it has
@@ -45,11 +47,17 @@ module NeverBlock
       # @return [Boolean] whether it gets requests
       def usable?(time) = !@down && (@out_until.nil? || (time >= @out_until && !@trying))
 
+      # @param time [Float]
       # @return [Hash{Symbol=>Object}]
-      def stats
-        {in_flight: @in_flight, out: !@out_until.nil?, down: @down, requests: @outcomes.dup, **@counts,
-         connections: @pool.stats}
+      def stats(time = now)
+        {in_flight: @in_flight, out: !@out_until.nil?, out_seconds: left(time), trying: @trying, down: @down,
+         requests: @outcomes.dup, **@counts, connections: @pool.stats}
       end
+
+      private
+
+      # @return [Float] seconds for which it is left alone; 0: it is not, or the next request tries it
+      def left(time) = [(@out_until || time) - time, 0.0].max.round(3)
     end
   end
 end

@@ -9,8 +9,8 @@ module NeverBlock
     # gets requests only if all are.
     #
     #   backend = backends.pick([], key)
-    #   backends.well(backend)            # it has responded
-    #   backends.failed(backend, connect: true)
+    #   backends.well(backend)                     # it has responded; => true: it was left alone before
+    #   backends.failed(backend, connect: true)    # => 0.8: it is left alone for so many seconds
     #   backends.release(backend)         # the exchange is over
     # @api private
     class Backends
@@ -92,19 +92,21 @@ module NeverBlock
       end
 
       # @param backend [Backend] that has begun a response
-      # @return [void]
+      # @return [Boolean] whether it was left alone, and is not any more
       def well(backend)
-        return if backend.failures.zero? && backend.out_until.nil?
+        return false if backend.failures.zero? && backend.out_until.nil?
         @lock.synchronize do
+          back = !backend.out_until.nil?
           backend.failures = backend.times_out = 0
           backend.out_until = nil
           backend.trying = false
+          back
         end
       end
 
       # @param backend [Backend] that has not
       # @param connect [Boolean] whether there was no connection
-      # @return [void]
+      # @return [Float, nil] seconds for which it is left alone; nil: it is not, or was left alone before
       def failed(backend, connect:)
         time = now
         @lock.synchronize do
@@ -116,7 +118,9 @@ module NeverBlock
           next if @all.none? { |other| !other.equal?(backend) && other.out_until.nil? && !other.down }
           backend.times_out += 1
           backend.counts[:taken_out] += 1
-          backend.out_until = time + pause(backend.times_out)
+          again = !backend.out_until.nil?
+          backend.out_until = time + (seconds = pause(backend.times_out))
+          seconds unless again
         end
       end
 

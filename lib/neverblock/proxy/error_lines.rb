@@ -19,6 +19,13 @@ module NeverBlock
       PATH, MESSAGE = 200, 600
       private_constant :PAUSE, :MOST, :PATH, :MESSAGE
 
+      # @param text [String]
+      # @param most [Integer] bytes that are kept
+      # @return [String] printable ASCII
+      def self.plain(text, most = MESSAGE)
+        text.b[0, most].gsub(/[^\x20-\x7e]/n) { |byte| format("\\x%02x", byte.ord) }
+      end
+
       def initialize
         @seen = {}
         @lock = Thread::Mutex.new
@@ -32,8 +39,8 @@ module NeverBlock
       def write(env, token, upstream, message)
         left_out = turn([token, upstream]) or return
         more = " (#{left_out} more of this kind before it)" if left_out > 0
-        asked = plain("#{env["REQUEST_METHOD"]} #{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}", PATH)
-        env["rack.errors"]&.write("neverblock proxy: #{token}: #{plain(message, MESSAGE)} (#{asked})#{more}\n")
+        asked = ErrorLines.plain("#{env["REQUEST_METHOD"]} #{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}", PATH)
+        env["rack.errors"]&.write("neverblock proxy: #{token}: #{ErrorLines.plain(message)} (#{asked})#{more}\n")
       rescue SystemCallError, IOError
         nil # a log that can't be written costs no client its response
       end
@@ -56,8 +63,6 @@ module NeverBlock
           end
         end
       end
-
-      def plain(text, most) = text.b[0, most].gsub(/[^\x20-\x7e]/n) { |byte| format("\\x%02x", byte.ord) }
     end
   end
 end

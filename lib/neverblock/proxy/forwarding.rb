@@ -110,7 +110,7 @@ module NeverBlock
         @exchange.max_head = @settings.max_response_head
         @exchange.on_interim = method(:interim) if hints?
         response = @exchange.call
-        @parts.backends.well(backend)
+        UpstreamLines.back(@env["rack.errors"], backend) if @parts.backends.well(backend)
         response
       ensure
         backend.counts[:retries] += 1 if @exchange&.retried?
@@ -128,7 +128,8 @@ module NeverBlock
       def count(backend, error, begun: false)
         backend.outcomes[:failed] += 1
         return if ours?(error) || (begun && TotalTimeout === error)
-        @parts.backends.failed(backend, connect: unsent?(error))
+        seconds = @parts.backends.failed(backend, connect: unsent?(error))
+        UpstreamLines.left_alone(@env["rack.errors"], backend, seconds, error) if seconds
       end
 
       # The client's, the settings' or this host's.

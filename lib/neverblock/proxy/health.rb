@@ -78,11 +78,7 @@ module NeverBlock
           "requests again, since #{checks} passed")
       end
 
-      def say(backend, text)
-        (@log || $stderr).write("neverblock proxy: upstream #{backend.upstream}: #{text}\n")
-      rescue SystemCallError, IOError
-        nil # a log that can't be written ends no checks
-      end
+      def say(backend, text) = UpstreamLines.write(@log || $stderr, backend, text)
     end
   end
 end

@@ -164,6 +164,20 @@ class CLIProxyCommandTest < Minitest::Test
     assert_equal [false, "this app has no command other"], ask("other", "")
   end
 
+  def test_the_state_of_upstreams
+    up = {in_flight: 1, down: false, out: false, out_seconds: 0.0, trying: false}
+    states = [up, {**up, out: true, out_seconds: 2.2}, {**up, out: true}, {**up, out: true, trying: true}, {**up, out: true, out_seconds: 1.0, down: true}]
+    proxy = Struct.new(:stats) { def refuse(_env) = nil }.new(states.each_with_index.to_h { |stats, number| ["http://a:#{number}", stats] })
+    NeverBlock::CLI::ProxyCommands.new(proxy, nil).register
+    assert_equal <<~TEXT.chomp, ask("explain", "http://a/").last.lines.drop(1).join
+      upstream http://a:0: in use, 1 in flight
+      upstream http://a:1: left alone after failures, for 3 s more, 1 in flight
+      upstream http://a:2: left alone after failures: the next request tries it, 1 in flight
+      upstream http://a:3: left alone after failures: a request tries it, 1 in flight
+      upstream http://a:4: down by its checks, 1 in flight
+    TEXT
+  end
+
   def test_without_a_cache
     NeverBlock::CLI::ProxyCommands.new(NeverBlock::Proxy.new("http://127.0.0.1:9"), nil).register
     assert_match(/\Athere is no cache/, ask("explain", "http://a/").last)

@@ -85,6 +85,35 @@ class ProxyBackendsTest < Minitest::Test
     assert_includes picks(backends, 2), bad
   end
 
+  # The log has a line for each change.
+  def test_what_is_a_change
+    backends = backends(2)
+    bad = backends.all.first
+    assert_equal [false, nil, nil, 10.0, nil], [backends.well(bad), *Array.new(4) { backends.failed(bad, connect: false) }]
+    backends.time = 11.0
+    assert_nil backends.failed(bad, connect: true), "it stays out, for longer"
+    assert_equal [true, false], Array.new(2) { backends.well(bad) }
+    assert_equal 10.0, backends.failed(bad, connect: true)
+    assert_nil backends.failed(backends.all.last, connect: true), "the last one is never left alone"
+  end
+
+  def test_for_how_long_one_is_left_alone
+    backends = backends(2)
+    bad, good = backends.all
+    state = -> { bad.stats(backends.time).values_at(:out, :out_seconds, :trying) }
+    assert_equal [false, 0, false], state.call
+    backends.failed(bad, connect: true)
+    assert_equal [true, 10, false], state.call
+    backends.time = 7.5
+    assert_equal [true, 2.5, false], state.call
+    backends.time = 11.0
+    assert_equal [true, 0, false], state.call, "the next request tries it"
+    assert_same bad, backends.pick([good])
+    assert_equal [true, 0, true], state.call
+    backends.well(bad)
+    assert_equal [false, 0, false], state.call
+  end
+
   def test_then_one_request_tries_it
     backends = backends(2)
     bad, good = backends.all

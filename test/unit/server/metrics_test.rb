@@ -115,7 +115,7 @@ class ServerMetricsTest < Minitest::Test
 
   # As NeverBlock::Proxy tells it.
   UPSTREAM = {
-    in_flight: 2, out: true, down: false, requests: {"2xx": 90, failed: 3}, connect_failures: 1, retries: 4, tunnels: 5, taken_out: 6,
+    in_flight: 2, out: true, out_seconds: 0.7, trying: false, down: false, requests: {"2xx": 90, failed: 3}, connect_failures: 1, retries: 4, tunnels: 5, taken_out: 6,
     checks_passed: 9, checks_failed: 10,
     connections: {open: 3, idle: 1, held: 2, waiting: 7, opened: 8, reused: 82}
   }.freeze
@@ -125,6 +125,7 @@ class ServerMetricsTest < Minitest::Test
     labels = {upstream: "http://a:1", worker: 0, pid: 7}
     assert_equal [90, 3, 1, 8], [metrics["neverblock_upstream_requests_total", outcome: "2xx", **labels], metrics["neverblock_upstream_requests_total", outcome: "failed", **labels],
       metrics["neverblock_upstream_out", **labels], metrics["neverblock_upstream_connections_opened_total", **labels]]
+    assert_equal 0.7, metrics["neverblock_upstream_out_seconds", **labels]
     assert_equal 3, read(worker({runtime: {proxy: {hits: 3}}}))["neverblock_proxy_hits"]
     require "neverblock/proxy"
     assert_equal UPSTREAM.keys, NeverBlock::Proxy.new("http://a:1").stats.values.first.keys

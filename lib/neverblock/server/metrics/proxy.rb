@@ -12,7 +12,9 @@ module NeverBlock
       # @api private
       PROXY = Figures.new("upstream", :connect_failures, [
         ["requests_in_flight", :gauge, "Requests that the upstream has.", [:in_flight]],
-        ["out", :gauge, "1 while the upstream is left alone after failures.", [:out]],
+        ["out", :gauge, "1 from when the upstream is left alone to its next response.", [:out]],
+        ["out_seconds", :gauge, "For how long it is still left alone; 0 while it is out: a request tries it.",
+          [:out_seconds]],
         ["down", :gauge, "1 while the upstream's checks fail.", [:down]],
         ["checks_passed_total", :counter, "Checks of the upstream that have passed.", [:checks_passed]],
         ["checks_failed_total", :counter, "Checks of the upstream that have failed.", [:checks_failed]],

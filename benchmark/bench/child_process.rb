@@ -41,9 +41,11 @@ module Bench
     # @param wrapper [Array<String>] a command that runs the Ruby, such as strace
     # @param groups [Array<Symbol>] of the benchmarks' Gemfile, whose gems it can load
     # @param variables [Hash{String=>String}] for its environment
+    # @param limit [Numeric] seconds until it must have ended
     # @param options [Hash{Symbol=>Object}] for the script, as JSON
-    def initialize(script, contestant, workload, wrapper: [], groups: %i[default], variables: {}, **options)
+    def initialize(script, contestant, workload, wrapper: [], groups: %i[default], variables: {}, limit: LIMIT, **options)
       @contestant = contestant
+      @limit = limit
       @variables = variables
       @command = [*wrapper, RbConfig.ruby, *self.class.flags, *LoadPath.flags(*groups, root: contestant.root),
         File.join(LoadPath::ROOT, "benchmark", script), contestant.library, workload.to_s, JSON.generate(options)]
@@ -68,7 +70,7 @@ module Bench
       input, @input = IO.pipe
       @output, output = IO.pipe
       @pid = Process.spawn(environment, *@command, in: input, out: output, err: @errors.path, pgroup: true)
-      @deadline = Clock.now + LIMIT
+      @deadline = Clock.now + @limit
       [input, output].each(&:close)
       self
     end
@@ -85,10 +87,10 @@ module Bench
 
     # @param question [Hash{Symbol=>Object}]
     # @return [Hash{String=>Object}] its answer
-    # @raise [Failure] where it ended, or takes longer than LIMIT seconds
+    # @raise [Failure] where it ended, or takes longer than its limit
     def ask(**question)
       raise failure("ended before") unless @pid
-      @deadline = Clock.now + LIMIT
+      @deadline = Clock.now + @limit
       @input.puts(JSON.generate(question))
       JSON.parse(read_line || result)
     rescue Errno::EPIPE
@@ -96,7 +98,7 @@ module Bench
     end
 
     # @return [Hash{String=>Object}] the figures it printed
-    # @raise [Failure] where it failed or took longer than LIMIT seconds
+    # @raise [Failure] where it failed or took longer than its limit
     def result
       last = nil
       while (line = read_line)
@@ -126,7 +128,7 @@ module Bench
     def read_line
       @buffer ||= +""
       until (line = @buffer.slice!(/\A.*\n/))
-        @output.wait_readable([@deadline - Clock.now, 0].max) or give_up("took longer than #{LIMIT} s and was ended")
+        @output.wait_readable([@deadline - Clock.now, 0].max) or give_up("took longer than #{@limit} s and was ended")
         chunk = @output.read_nonblock(65_536, exception: false)
         return nil if chunk.nil?
         @buffer << chunk unless chunk == :wait_readable

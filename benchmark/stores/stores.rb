@@ -18,6 +18,7 @@ module Bench
     CONNECTIONS = 32
     # On NeverBlock 100 fibers share the connections; on async each connection has a fiber of its own, as each has a thread.
     FIBERS = 100
+    LIMIT = 300 # seconds of a measurement: those of 200,000 documents take longer than others
 
     CONTESTANTS = [
       Database::Contestant.ours(CONNECTIONS),
@@ -37,7 +38,7 @@ module Bench
 
     def sample(servers, row, contestant)
       options = {place: servers.place(row.store), work: row.work, operations: row.operations(quick: @options.quick?), connections: contestant.connections, fibers: FIBERS}
-      ChildProcess.new("stores/child.rb", contestant, row.store, wrapper: ::Bench::Servers::Core::SERVER.tie, groups: row.groups, **options).measure
+      ChildProcess.new("stores/child.rb", contestant, row.store, wrapper: ::Bench::Servers::Core::SERVER.tie, groups: row.groups, limit: LIMIT, **options).measure
     end
 
     def notes(servers)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "adapters"
+require_relative "fiber_isolation"
 require_relative "release"
 require_relative "restores_transactions"
 NeverBlock::ActiveRecordRelease.check
@@ -62,7 +63,7 @@ module NeverBlock
     # callbacks would do too, at ten times the cost.)
     # @raise [ConfigurationError] if fibers would share adapters
     def clean! # :nodoc:
-      check_isolation if Scheduler.current
+      FiberIsolation.check if Scheduler.current
       super
     end
 
@@ -195,13 +196,6 @@ module NeverBlock
       true
     rescue ActiveRecord::ActiveRecordError
       false
-    end
-
-    def check_isolation
-      level = ActiveSupport::IsolatedExecutionState.isolation_level
-      return if level == :fiber
-      raise ConfigurationError, "config.active_support.isolation_level is :#{level}, and in a loop all fibers are " \
-        "on one thread: they would use each other's transactions. Set it to :fiber"
     end
 
     def connect

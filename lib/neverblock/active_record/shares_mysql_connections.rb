@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "adapters"
+require_relative "fiber_isolation"
 require_relative "restores_transactions"
 require_relative "../mysql"
 require_relative "../mysql/databases"
@@ -26,7 +27,7 @@ module NeverBlock
     # Called by the pool when it hands the adapter out; if it raises, the pool drops the adapter.
     # @raise [ConfigurationError] if fibers would share adapters
     def clean! # :nodoc:
-      refuse_thread_isolation if Scheduler.current
+      FiberIsolation.check if Scheduler.current
       super
     end
 
@@ -78,13 +79,6 @@ module NeverBlock
     end
 
     private
-
-    def refuse_thread_isolation
-      level = ActiveSupport::IsolatedExecutionState.isolation_level
-      return if level == :fiber
-      raise ConfigurationError, "config.active_support.isolation_level is :#{level}; the fibers of a loop are on one " \
-        "thread, and would use each other's transactions. Set it to :fiber"
-    end
 
     def connect
       @raw_connection = virtual_connection

@@ -227,4 +227,19 @@ class ServerInterimTest < Minitest::Test
       assert_match(/Rack app returns/, log.join)
     end
   end
+
+  # The server alone says how a message ends, and what becomes of the connection.
+  def test_the_apps_framing_and_connection_are_not_in_an_interim_response
+    serve do |env|
+      %w[close upgrade].each do |connection|
+        env["rack.early_hints"].call("transfer-encoding" => "chunked", "content-length" => "5", "connection" => connection, "x" => "y")
+      end
+      HELLO.call(env)
+    end
+    wire = connect
+    2.times do
+      answer = (wire << get).answer
+      assert_equal [[[%w[x y]]] * 2, "hello", nil], [answer.interim.map(&:fields), answer.body, answer["connection"]]
+    end
+  end
 end

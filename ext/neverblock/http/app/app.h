@@ -245,7 +245,7 @@ typedef struct {
     nb_output_t *out;         /* where they are written */
     uint64_t length;          /* Content-Length, which is not written */
     VALUE hijack, protocol;   /* rack.hijack, rack.protocol */
-    bool has_length, has_date, upgrade, close, interim, newlines_separate;
+    bool has_length, has_date, upgrade, close, newlines_separate;
 } nb_response_fields_t;
 
 nb_response_fields_t nb_response_fields_of(nb_server_t *, nb_output_t *);

@@ -250,7 +250,6 @@ typedef struct { nb_server_t *server; nb_output_t out; int status; VALUE headers
 static VALUE render_interim(VALUE argument) {
     interim_t *interim = (interim_t *)argument;
     nb_response_fields_t fields = nb_response_fields_of(interim->server, &interim->out);
-    fields.interim = true;
     add_status(&interim->out, interim->status);
     nb_response_fields_add(&fields, interim->headers);
     NB_OUTPUT_LITERAL(&interim->out, "\r\n");

@@ -69,7 +69,7 @@ static void add_value(nb_response_fields_t *fields, VALUE name, VALUE value) {
     if (!RB_TYPE_P(value, T_STRING)) value = rb_obj_as_string(value);
     if (IS(name, "content-length")) content_length(fields, value);
     else if (IS(name, "transfer-encoding")) return;
-    else if (IS(name, "connection") && !fields->interim) {
+    else if (IS(name, "connection")) {
         fields->close |= has_word(value, "close");
         fields->upgrade |= has_word(value, "upgrade");
     } else {

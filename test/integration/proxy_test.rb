@@ -228,9 +228,41 @@ class ProxyTest < Minitest::Test
     assert_equal [[103, [["link", "</a.css>"]]]], answer.interim.map { |one| [one.status, one.fields.map { |name, value| [name.downcase, value] }] }
   end
 
-  def test_other_interim_responses_are_not_relayed
-    front(->(peer) { peer.request and peer << "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 x\r\n\r\n#{OK}" })
-    assert_empty ask(get).interim
+  # 100 that no client waits for, 102, 103 and one that the proxy does not know.
+  INTERIM = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 x\r\nX: 1\r\nConnection: y\r\nY: 2\r\n\r\nHTTP/1.1 103 x\r\nLink: </a>\r\n\r\nHTTP/1.1 104 x\r\n\r\n"
+
+  def interim_of(**options)
+    front(->(peer) { peer << INTERIM << OK while peer.request }, **options)
+    answer = ask(get)
+    assert_equal [200, "ok"], [answer.status, answer.body]
+    answer.interim.map { |one| [one.status, one.fields] }
+  end
+
+  def test_all_interim_responses_but_100_are_relayed
+    assert_equal [[102, [%w[x 1]]], [103, [%w[link </a>]]], [104, []]], interim_of
+    assert_empty ask(get(version: "1.0")).interim
+  end
+
+  def test_no_interim_response_is_relayed_if_that_is_off
+    assert_empty interim_of(early_hints: false)
+  end
+
+  def test_no_interim_response_is_relayed_by_a_server_that_can_not
+    assert_empty interim_of(server: {early_hints: false})
+  end
+
+  def test_other_servers_get_103_alone
+    assert_equal [103], interim_of(wrap: ->(proxy) { ->(env) { proxy.call(env.except("neverblock.interim")) } }).map(&:first)
+  end
+
+  def test_a_middleware_that_takes_early_hints_away_has_its_way
+    assert_equal [102, 104], interim_of(wrap: ->(proxy) { ->(env) { proxy.call(env.except("rack.early_hints")) } }).map(&:first)
+  end
+
+  # A fetch is for many: it has none of the first client's ways to its connection. What passes the cache has.
+  def test_interim_responses_with_a_cache_in_front
+    assert_empty interim_of(wrap: ->(proxy) { NeverBlock::Cache.new(proxy) })
+    assert_equal [102, 103, 104], ask(get("/", "Cookie: a=b")).interim.map(&:status)
   end
 
   # ---- what the proxy says ----

@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/served"
 
-# 100 Continue (RFC 9110 §10.1.1) and 103 Early Hints (RFC 8297).
+# 100 Continue (RFC 9110 §10.1.1), 103 Early Hints (RFC 8297), and other interim responses (RFC 9110 §15.2).
 class ServerInterimTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
@@ -225,6 +225,87 @@ class ServerInterimTest < Minitest::Test
       answer = ask(get)
       assert_equal [500, [], %w[Content-Type Content-Length Date]], [answer.status, answer.interim, answer.fields.map(&:first)]
       assert_match(/Rack app returns/, log.join)
+    end
+  end
+
+  # ---- others ----
+
+  def test_other_interim_responses
+    serve do |env|
+      interim = env["neverblock.interim"]
+      [[102, {}], [103, {"link" => LINKS}], [104, {"upload-offset" => "5"}], [199, nil]].each { |status, headers| interim.call(status, headers) }
+      HELLO.call(env)
+    end
+    wire = connect
+    2.times do
+      answer = (wire << get).answer
+      assert_equal [[102, "Processing", []], [103, "Early Hints", LINKS.map { |link| ["link", link] }], [104, "", [%w[upload-offset 5]]], [199, "", []]],
+        answer.interim.map { |one| [one.status, one.reason.to_s.strip, one.fields] }
+      assert_equal [200, "hello"], [answer.status, answer.body]
+    end
+  end
+
+  # A second object would be one more for every request.
+  def test_one_object_sends_all_of_them
+    serve { |env| [200, {}, [env["neverblock.interim"].equal?(env["rack.early_hints"]).to_s]] }
+    assert_equal "true", ask(get).body
+  end
+
+  def test_other_interim_responses_leave_at_once
+    steps = gate
+    serve { |env| env["neverblock.interim"].call(102, {}) || steps.pop && HELLO.call(env) }
+    wire = connect << get
+    assert_equal 102, wire.read_head.status
+    assert_predicate wire, :quiet?
+    steps << 1
+    assert_equal 200, wire.answer.status
+  end
+
+  def test_no_other_interim_responses_in_http_1_0
+    serve { |env| env["neverblock.interim"].call(102, {}) || HELLO.call(env) }
+    answer = ask(get("/", version: "1.0"))
+    assert_equal [200, []], [answer.status, answer.interim]
+  end
+
+  def test_no_other_interim_responses_where_early_hints_are_off
+    serve(early_hints: false) { |env| [200, {}, [env.key?("neverblock.interim").to_s]] }
+    assert_equal "false", ask(get).body
+  end
+
+  def test_other_interim_responses_that_come_too_late
+    interim = nil
+    serve do |env|
+      interim = env["neverblock.interim"]
+      [200, {}, Enumerator.new { |yielder| interim.call(102, {}) || yielder << "a" }]
+    end
+    wire = connect
+    answer = (wire << get).answer
+    assert_equal ["a", []], [answer.body, answer.interim]
+    wire.close
+    await_stats(connections: 0)
+    assert_raises(IOError) { interim.call(102, {}) }
+  end
+
+  # 100 is the server's own, after 101 the connection is no HTTP, and after 200 another response could follow.
+  [100, 101, 99, 0, -102, 200, 1020, 2**70, "102", 102.0, nil].each do |status|
+    define_method(:"test_no_interim_response_with_the_status_#{status.inspect}") do
+      serve do |env|
+        env["neverblock.interim"].call(status, {"good" => "1"})
+      rescue NeverBlock::ProtocolError => error
+        [200, {}, [error.message]]
+      end
+      answer = ask(get)
+      assert_equal [200, []], [answer.status, answer.interim]
+      assert_includes answer.body, "has the status #{status.inspect}: it is a number from 102 to 199"
+    end
+  end
+
+  {"CRLF in a value" => {"link" => "a\r\nset-cookie: evil"}, "CRLF in a name" => {"link: a\r\nx" => "y"}, "NUL" => {"a" => "\0"}}.each do |name, headers|
+    define_method(:"test_another_interim_response_with_#{name.tr(" ", "_")}") do
+      serve { |env| env["neverblock.interim"].call(102, {"good" => "1"}.merge(headers)) || HELLO.call(env) }
+      answer = ask(get)
+      assert_equal [500, [], %w[Content-Type Content-Length Date]], [answer.status, answer.interim, answer.fields.map(&:first)]
+      assert_match(/ProtocolError/, log.join)
     end
   end
 

@@ -22,12 +22,14 @@ module NeverBlock
       # In Rack's env: the response is for one client, though its headers do not say so. For a cache in front.
       UNSHARED = "neverblock.unshared"
       HINTS = "rack.early_hints"
+      # In Rack's env, of our server: a callable for the status and headers of an interim response.
+      INTERIM = "neverblock.interim"
       # Statuses without content: of some a length would be of another response (RFC 9110, section 8.6).
       BARE = [204, 304].freeze
       NONE = [].freeze
       # Causes of failures on this host: it has no descriptors, memory or ports left.
       SHORT = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM, Errno::EADDRNOTAVAIL].freeze
-      private_constant :UNSHARED, :HINTS, :BARE, :NONE, :SHORT
+      private_constant :UNSHARED, :HINTS, :INTERIM, :BARE, :NONE, :SHORT
 
       # @param parts [Parts]
       # @param env [Hash] Rack's
@@ -108,7 +110,7 @@ module NeverBlock
         @exchange = nil
         @exchange = Exchange.new(backend.pool, @request)
         @exchange.max_head = @settings.max_response_head
-        @exchange.on_interim = method(:interim) if hints?
+        @exchange.on_interim = method(:interim) if interim?
         response = @exchange.call
         UpstreamLines.back(@env["rack.errors"], backend) if @parts.backends.well(backend)
         response
@@ -199,11 +201,16 @@ module NeverBlock
         Failure::REFUSALS[:no_file].to_rack
       end
 
-      def hints? = @settings.early_hints && !@env[HINTS].nil?
+      def interim? = @settings.early_hints && !(@env[HINTS] || @env[INTERIM]).nil?
 
-      # RFC 8297. Other interim responses have no way through Rack.
+      # RFC 9110, section 15.2. Rack has a way for 103 alone (RFC 8297), our server for the others too. 100 is left out:
+      # the server gives its consent by itself, when the content is asked for.
       def interim(status, fields)
-        @env[HINTS].call(HopByHop.response(fields.flatten)) if status == 103
+        case status
+        when 100 then nil
+        when 103 then @env[HINTS]&.call(HopByHop.response(fields.flatten))
+        else @env[INTERIM]&.call(status, HopByHop.response(fields.flatten))
+        end
       end
 
       # Status codes by their class; a client's own errors too.

@@ -284,7 +284,8 @@ module NeverBlock
       directive :early_hints, value: [ValueType.flag, false], example: "early_hints true", says: <<~TEXT
         Whether `env["rack.early_hints"]` exists, with which an app sends a 103 before its response. Rails then does
         so for each page. Some clients take the 103 for the response, so turn it on only if you know your clients,
-        such as a proxy.
+        such as a proxy. `env["neverblock.interim"]` exists too, for all interim responses from 102 to 199:
+        `call(102, {})`. A client of HTTP/1.0 gets none.
       TEXT
 
       directive :stack_depth, vm: [ValueType.bytes(least: 16_384).optional, 1 << 20],

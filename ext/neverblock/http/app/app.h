@@ -257,7 +257,7 @@ void nb_init_response_fields(void);
 void nb_respond(nb_request_t *, VALUE returned);
 void nb_respond_plain(nb_request_t *, int status, const char *text);
 void nb_response_take_back(nb_request_t *);    /* if nothing of it has left yet */
-VALUE nb_interim_head(nb_server_t *, int status, VALUE headers); /* the request may be over after it */
+VALUE nb_interim_head(nb_server_t *, VALUE status, VALUE headers); /* the request may be over after it */
 void nb_respond_interim(nb_request_t *, VALUE head);
 void nb_init_response(void);
 

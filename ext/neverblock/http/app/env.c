@@ -19,7 +19,7 @@ static VALUE keys[NB_KNOWN_NAMES];
 static VALUE methods[NB_METHODS];
 static VALUE empty, protocol_10, protocol_11, http, https, on, port_of_https, shared_values[8];
 static struct {
-    VALUE method, path, query, protocol, name, port, remote, uri, hijack, hints, finished, host, scheme, https;
+    VALUE method, path, query, protocol, name, port, remote, uri, hijack, hints, interim, finished, host, scheme, https;
 } key;
 VALUE nb_key_input;
 static VALUE key_queue_time, key_protocols, comma;
@@ -60,11 +60,20 @@ void nb_env_init(nb_server_t *server) {
     const VALUE later[] = {key.method, key.path, key.uri, key.name, key.port, key.remote, key.hijack, key.finished,
                            key.host, key_queue_time};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) rb_hash_aset(template, later[i], Qnil);
-    if (server->settings.early_hints) rb_hash_aset(template, key.hints, Qnil);
+    if (server->settings.early_hints) {
+        rb_hash_aset(template, key.hints, Qnil);
+        rb_hash_aset(template, key.interim, Qnil);
+    }
     server->template = rb_hash_freeze(template);
 }
 
 /* ---- per request ---- */
+/* One object for both: a request does not pay for a second one. */
+static void add_hints(VALUE env, VALUE hints) {
+    rb_hash_aset(env, key.hints, hints);
+    rb_hash_aset(env, key.interim, hints);
+}
+
 static VALUE common_value(const char *bytes, size_t length) {
     for (size_t i = 0; i < sizeof common_values / sizeof *common_values; i++)
         if (strlen(common_values[i]) == length && memcmp(common_values[i], bytes, length) == 0) return shared_values[i];
@@ -234,7 +243,7 @@ VALUE nb_env_build(nb_request_t *request, const char *bytes, const nb_head_t *he
     }
     rb_hash_aset(env, key.remote, nb_env_remote(request->io.connection));
     rb_hash_aset(env, key.hijack, request->rack_request = nb_rack_request_new(request));
-    if (server->settings.early_hints) rb_hash_aset(env, key.hints, nb_rack_request_hints(request));
+    if (server->settings.early_hints) add_hints(env, nb_rack_request_hints(request));
     rb_hash_aset(env, key.finished, rb_ary_new());
     const nb_settings_t *settings = &server->settings;
     bool trusted = settings->trusts && trusts_peer(request->io.connection);
@@ -298,6 +307,7 @@ void nb_init_env(void) {
     key.remote = key_string("REMOTE_ADDR");
     key.hijack = key_string("rack.hijack");
     key.hints = key_string("rack.early_hints");
+    key.interim = key_string("neverblock.interim");
     key.finished = key_string("rack.response_finished");
     key.host = keys[NB_NAME_HOST];
     key.scheme = key_string("rack.url_scheme");

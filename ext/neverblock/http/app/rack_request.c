@@ -1,6 +1,7 @@
 /*
  * NeverBlock::Server::Request: what an app holds of its request beyond env. It is env["rack.hijack"], and the methods
- * of Server::Input and Server::Stream call its methods. When the request is over the object stays, empty.
+ * of Server::Input and Server::Stream call its methods. NeverBlock::Server::EarlyHints sends interim responses. When
+ * the request is over the objects stay, empty.
  */
 #include "app.h"
 #include <ruby/io.h>
@@ -72,9 +73,15 @@ static VALUE hijack(VALUE self) {
     return io;
 }
 
-/* call-seq: call(headers) -- sends 103 Early Hints (RFC 8297) */
-static VALUE early_hints(VALUE self, VALUE headers) {
-    VALUE head = nb_interim_head(nb_rack_request_get(self)->server, 103, headers);
+/*
+ * call-seq:
+ *   call(headers)         -- sends 103 Early Hints (RFC 8297): env["rack.early_hints"]
+ *   call(status, headers) -- sends another interim response: env["neverblock.interim"]
+ */
+static VALUE early_hints(int argc, VALUE *argv, VALUE self) {
+    rb_check_arity(argc, 1, 2);
+    VALUE status = argc == 2 ? argv[0] : INT2FIX(103);
+    VALUE head = nb_interim_head(nb_rack_request_get(self)->server, status, argv[argc - 1]);
     nb_respond_interim(nb_rack_request_get(self), head);
     return Qnil;
 }
@@ -124,7 +131,7 @@ void nb_init_rack_request(void) {
     cEarlyHints = rb_define_class_under(server, "EarlyHints", rb_cObject);
     rb_undef_alloc_func(cRequest);
     rb_undef_alloc_func(cEarlyHints);
-    rb_define_method(cEarlyHints, "call", early_hints, 1);
+    rb_define_method(cEarlyHints, "call", early_hints, -1);
     rb_define_method(cRequest, "call", hijack, 0);
     rb_define_method(cRequest, "read_some", read_some, 1);
     rb_define_method(cRequest, "write", write_m, 1);

@@ -258,8 +258,12 @@ static VALUE render_interim(VALUE argument) {
 
 /* Written into memory of its own: if a header is refused, no byte of it leaves. The app's methods that it calls may
  * wait, and the request may be over when they return. */
-VALUE nb_interim_head(nb_server_t *server, int status, VALUE headers) {
-    interim_t interim = {.server = server, .status = status, .headers = headers};
+VALUE nb_interim_head(nb_server_t *server, VALUE status, VALUE headers) {
+    /* 100 is the server's own word on the request's content, and 101 ends HTTP on the connection. */
+    if (!FIXNUM_P(status) || FIX2LONG(status) < 102 || FIX2LONG(status) > 199)
+        rb_raise(eProtocol, "the app's interim response has the status %+"PRIsVALUE": it is a number from 102 to 199",
+                 status);
+    interim_t interim = {.server = server, .status = FIX2INT(status), .headers = headers};
     int state = 0;
     rb_protect(render_interim, (VALUE)&interim, &state);
     VALUE head = state ? Qnil : rb_str_new(interim.out.bytes, (long)interim.out.length);

@@ -67,10 +67,10 @@ module Conformance
       ```
       rake conformance:http_cache                                                     # all, some five minutes
       rake conformance:http_cache CACHES=neverblock                                   # some; this page stays as it is
-      NEVERBLOCK_HTTP_CACHE_TESTS=/path/to/cache-tests rake conformance:http_cache    # a checkout; this page stays as it is
+      NEVERBLOCK_HTTP_CACHE_TESTS=/path/to/cache-tests rake conformance:http_cache    # the newest, which has a section of its own
       ```
 
-      It needs node, and npm for the package. Each cache stands in front of the suite's own origin server; what does not pass at once is tried twice more. What does not pass with NeverBlock is named in [`test/conformance/http_cache/exclusions.yml`](../test/conformance/http_cache/exclusions.yml) with the reason. A part of every test run does the same.
+      It needs node, and npm for the package; or a checkout of [the suite's repository](https://github.com/http-tests/cache-tests), after `npm install` in it: its tests are newer, and npm has none of them yet. Each cache stands in front of the suite's own origin server; what does not pass at once is tried twice more. What does not pass with NeverBlock is named in [`test/conformance/http_cache/exclusions.yml`](../test/conformance/http_cache/exclusions.yml) with the reason. A part of every test run does the same.
 
       How often an origin server is asked while clients wait for one response, by the same proxies:
 

@@ -14,7 +14,7 @@ module Conformance
     class Package
       ROOT = File.expand_path("../../..", __dir__)
       NAME = "http-cache-tests"
-      # What exclusions.yml is about. A checkout may have other tests.
+      # Of npm. exclusions.yml is about this one and about a checkout, which has newer tests.
       VERSION = "0.4.5"
       FOLDER = File.join(ROOT, "tmp", "#{NAME}-#{VERSION}")
       # Where the parts are: in a checkout, and in the package.
@@ -59,7 +59,7 @@ module Conformance
       end
 
       # @param folder [String]
-      # @param checkout [Boolean] whether it is not the version of exclusions.yml
+      # @param checkout [Boolean] whether it is not the package of npm
       def initialize(folder, checkout:)
         @folder = folder
         @checkout = checkout

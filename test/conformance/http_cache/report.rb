@@ -18,7 +18,7 @@ module Conformance
 
       # @return [String]
       def section
-        [title, "", "`#{RUBY_DESCRIPTION}`, #{Time.now.utc.strftime("%F")}, #{@runs.sum(&:time).round} s.", "",
+        [title, "", "#{"A checkout, #{@package.version}, " if @package.checkout?}`#{RUBY_DESCRIPTION}`, #{Time.now.utc.strftime("%F")}, #{@runs.sum(&:time).round} s.", "",
           "| | version | required | optimal | behaviour |", "|---|---|--:|--:|--:|", *@runs.map { |run| row(run) }, "", WORDS, "", *groups, *notes].join("\n")
       end
 
@@ -29,7 +29,8 @@ module Conformance
       TEXT
       private_constant :WORDS
 
-      def title = "## HTTP caches: http-cache-tests #{@package.version}"
+      # A checkout's section takes the place of another checkout's.
+      def title = "## HTTP caches: http-cache-tests#{@package.checkout? ? ", the newest" : " #{@package.version}"}"
 
       def row(run) = "| #{run.contestant.title} | #{run.contestant.version} | #{%w[required optimal check].map { |kind| share(run.verdicts.passed(kind), run.verdicts.of(kind)) }.join(" | ")} |"
 
@@ -48,9 +49,8 @@ module Conformance
       end
 
       def notes
-        return [] if @package.checkout?
         lines = %w[required optimal].flat_map do |kind|
-          reasons = Verdicts.exclusions.fetch(kind, {}).group_by { |_, reason| reason }
+          reasons = Verdicts.exclusions(@package).fetch(kind, {}).group_by { |_, reason| reason }
           ["", "Excluded of #{kind} tests:", "", *reasons.map { |reason, tests| "- #{tests.map { |test, _| "`#{test}`" }.join(", ")}: #{reason}" }]
         end
         failed = @runs.first.verdicts.unexpected

@@ -6,7 +6,7 @@ module Conformance
   module HttpCache
     # The results of one run, judged as the suite itself does: a test without those that it depends on tells nothing.
     #
-    #   verdicts = Verdicts.new(package.tests, package.call(url))
+    #   verdicts = Verdicts.new(package, package.call(url))
     #   verdicts["freshness-max-age"]     # => :pass
     #   verdicts.passed("required")       # => [Test, …]
     class Verdicts
@@ -14,19 +14,23 @@ module Conformance
       # them, and the suite's own tables do not.
       APART = ["surrogate-control"].freeze
 
+      # @param package [Package]
       # @return [Hash{String=>Hash{String=>String}}] names of tests that do not pass with NeverBlock, by their kind, with
       #   the reasons
-      def self.exclusions
-        @exclusions ||= YAML.load_file(File.join(__dir__, "exclusions.yml")).transform_values do |groups|
-          groups.flat_map { |group| group["tests"].map { |test| [test, group["reason"]] } }.to_h
+      def self.exclusions(package)
+        suite = package.checkout? ? "checkout" : "package"
+        YAML.load_file(File.join(__dir__, "exclusions.yml")).transform_values do |groups|
+          groups.select { |group| group.fetch("of", suite) == suite }
+            .flat_map { |group| group["tests"].map { |test| [test, group["reason"]] } }.to_h
         end
       end
 
-      # @param tests [Array<Package::Test>]
+      # @param package [Package]
       # @param results [Hash] of {Package#call}
-      def initialize(tests, results)
-        @tests = tests.reject { |test| APART.include?(test.part) }
-        @by_id = tests.to_h { |test| [test.id, test] }
+      def initialize(package, results)
+        @tests = package.tests.reject { |test| APART.include?(test.part) }
+        @exclusions = Verdicts.exclusions(package)
+        @by_id = package.tests.to_h { |test| [test.id, test] }
         @results = results
         @known = {}
       end
@@ -58,11 +62,11 @@ module Conformance
       def needless = @tests.select { |test| excluded?(test) && self[test.id] == :pass }.map { |test| "#{test.id} passes: it is not to be excluded" }
 
       # @return [Array<String>] names that exclusions.yml has and the suite has not
-      def unknown = Verdicts.exclusions.flat_map { |kind, names| names.keys - of(kind).map(&:id) }
+      def unknown = @exclusions.flat_map { |kind, names| names.keys - of(kind).map(&:id) }
 
       # @param test [Package::Test]
       # @return [Boolean]
-      def excluded?(test) = Verdicts.exclusions.fetch(test.kind, {}).key?(test.id)
+      def excluded?(test) = @exclusions.fetch(test.kind, {}).key?(test.id)
 
       # @return [Hash] as of {Package#call}
       attr_reader :results

@@ -39,6 +39,39 @@ class SupervisionStartsTest < Minitest::Test
     end
   end
 
+  # A deployment has removed the release from which the server was started.
+  [0, 1].each do |workers|
+    define_method(:"test_a_server_whose_own_folder_has_gone_goes_on_and_can_be_restarted_with_#{workers}_workers") do
+      prepare = lambda do |folder|
+        {"one" => "first", "two" => "second"}.each do |name, body|
+          files = {"config.ru" => NeverBlockTest::OperatedApp.text(body), "config/neverblock.rb" => <<~RUBY}
+            workers #{workers}
+            bind "tcp://127.0.0.1:0"
+            health "unix://#{folder}/health"
+            pid_file "#{folder}/server.pid"
+            directory "#{folder}/current"
+          RUBY
+          NeverBlockTest::ServeProcess.write("#{folder}/#{name}", files)
+        end
+        File.symlink("one", "#{folder}/current")
+        "#{folder}/one"
+      end
+      NeverBlockTest::ServeProcess.open(prepare, gems: false) do |served|
+        served.addresses
+        FileUtils.rm_r("#{served.folder}/one")
+        kill(served.workers)
+        served.until_true("an answer") { answers?(served) }
+        assert_equal "#{served.folder}/#{workers.zero? ? "one" : "current"}", stats(served)["directory"]
+        File.symlink("two", "#{served.folder}/next")
+        File.rename("#{served.folder}/next", "#{served.folder}/current")
+        served.signal(:USR2)
+        served.until_true("the new release") { answers?(served, "second") }
+        refute_match(/getcwd/, served.errors)
+        served.stop
+      end
+    end
+  end
+
   def test_a_start_without_descriptors_is_tried_again
     skip "there is no prlimit on this system" unless system("prlimit", "--version", out: File::NULL, err: File::NULL)
     serve(1, "sidecar 'sleep 12345'\n") do |served|

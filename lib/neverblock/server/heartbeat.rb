@@ -31,6 +31,7 @@ module NeverBlock
         @limit = limit
         @signalled = signalled
         @began = @heard = now
+        @directory = Dir.pwd # which may be gone later
         @reopenings = Thread::Queue.new
       end
 
@@ -70,7 +71,7 @@ module NeverBlock
         state = (live? || stats[:state] != :serving) ? stats[:state] : :down
         {state: @draining ? :draining : state,
          pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
-         addresses: stats[:addresses], directory: Dir.pwd, load: @loads.to_h, workers: [worker]}
+         addresses: stats[:addresses], directory: @directory, load: @loads.to_h, workers: [worker]}
       end
 
       # Asks for a restart, which replaces this program if it succeeds, and waits for the result.

@@ -44,6 +44,7 @@ module NeverBlock
         @pid_file = PidFile.new(@configuration[:pid_file])
         @sidecars = @configuration[:sidecar].map { |command| Cluster::Sidecar.new(command, self) }
         @trial = trial
+        @held = Places.new(configuration).held # now: the directory may be gone later, with an old release
         @loads = Loads.new
         @machine = Machine.new(RunnerTable, "booting", self)
         @signals = Thread::Queue.new
@@ -190,12 +191,10 @@ module NeverBlock
         loop do
           @again = false
           @loads.begin
-          reason = File.directory?(@launch.directory) ? try_next : "there is no directory #{@launch.directory}"
+          reason = File.directory?(@launch.directory) ? @trial.call(@held) : "there is no directory #{@launch.directory}"
           return reason unless @again
         end
       end
-
-      def try_next = @trial.call(Places.new(@configuration).held)
 
       def load_app
         @loading = true

@@ -63,6 +63,9 @@ module NeverBlock
         # @return [Loads]
         attr_reader :loads
 
+        # @return [Hash{Symbol=>String}] files and addresses that only one supervisor can have open
+        attr_reader :held
+
         # @param configuration [Configuration]
         # @param launch [Launch] starts the templates and the program that replaces this one
         # @param systemd [Systemd]
@@ -73,6 +76,7 @@ module NeverBlock
           @events = Events.new(configuration)
           @endpoints = Endpoints.new(configuration, self, $stderr)
           @pid_file = PidFile.new(configuration[:pid_file])
+          @held = Places.new(configuration).held # now: the directory may be gone later, with an old release
           @signals = Thread::Queue.new
           @escalated = Thread::Queue.new
           @loads = Loads.new
@@ -117,9 +121,6 @@ module NeverBlock
 
         # @return [String, nil] the signal that was put off
         def waiting = @machine.waiting
-
-        # @return [Hash{Symbol=>String}] files and addresses that only one supervisor can have open
-        def held = Places.new(@configuration).held
 
         # @return [String] the app's directory
         def directory = @launch.directory

@@ -132,7 +132,14 @@ module NeverBlock
           "#{name} #{requests} requests#{", #{waiting} waiting" if waiting > 0}, #{connections} connections"
         end
 
-        def name = "neverblock #{VERSION}: worker #{@slot} [#{@configuration[:tag] || File.basename(Dir.pwd)}]"
+        def name = @name ||= "neverblock #{VERSION}: worker #{@slot} [#{@configuration[:tag] || folder}]"
+
+        # A deployment may remove the folder of an old release, whose workers and template go on.
+        def folder
+          File.basename(Dir.pwd)
+        rescue Errno::ENOENT
+          "a folder that is gone"
+        end
 
         def tell(**message) = @channel.send(message)
       end

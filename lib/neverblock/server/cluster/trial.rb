@@ -21,7 +21,9 @@ module NeverBlock
         VARIABLE = "NEVERBLOCK_TRIAL"
         # Bytes of what is told: a pipe takes so many without a reader.
         MOST = 32 << 10
-        private_constant :MOST
+        # Is told if nothing is wrong. An exit status of 0 may come of an `exit` in the configuration.
+        GOOD = "\0"
+        private_constant :MOST, :GOOD
 
         class << self
           # @param env [Hash] the environment; the variable is deleted from it
@@ -37,7 +39,7 @@ module NeverBlock
           # @return [Boolean] whether there are none
           def tell(handed)
             mistakes = mistakes_of { yield handed[:held] }
-            IO.open(handed[:to], "wb") { |io| io.write(mistakes.join("\n").b[0, MOST]) }
+            IO.open(handed[:to], "wb") { |io| io.write(mistakes.empty? ? GOOD : mistakes.join("\n").b[0, MOST]) }
             mistakes.empty?
           end
 
@@ -63,24 +65,36 @@ module NeverBlock
           reader, writer = IO.pipe
           pid = @launch.spawn({VARIABLE => JSON.generate({to: writer.fileno, held:})}, [writer])
           writer.close
-          status = NeverBlock.timeout(@limit) { Process.wait2(pid).last }
-          reason(status, reader) unless status.success?
+          status = NeverBlock.timeout(@limit) { wait_for(pid) }
+          ended = true
+          reason(status, reader)
         rescue TimeoutError
           "its configuration was not read within #{@limit} s (boot_timeout)"
         rescue => error
           LogText.error(error) # whatever it is, this program goes on
         ensure
-          end_it(pid) if pid && !status
+          end_it(pid) if pid && !ended
           [reader, writer].each { |io| io&.close }
         end
 
         private
 
+        # An app may reap all child processes, or have the kernel do it (a handler for CHLD): then the status is lost.
+        # @return [Process::Status, nil]
+        def wait_for(pid)
+          Process.wait2(pid).last
+        rescue Errno::ECHILD
+          nil
+        end
+
         # A process that could tell nothing has written into the standard error.
+        # @return [String, nil]
         def reason(status, reader)
           text = reader.read_nonblock(MOST, exception: false)
+          return if text == GOOD
           return LogText.utf8(text) if String === text && !text.empty?
-          "the process that reads its configuration has ended (#{status}). The standard error may have the reason"
+          "the process that reads its configuration has ended#{" (#{status})" if status}. The standard error may " \
+            "have the reason"
         end
 
         def end_it(pid)

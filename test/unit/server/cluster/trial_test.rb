@@ -40,6 +40,21 @@ class ClusterTrialTest < Minitest::Test
     assert_match(/No such file/, in_run { Trial.new(NeverBlock::Server::Cluster::Launch.new(["/no/such/program"]), 60).call })
   end
 
+  # As an app may do.
+  def test_a_process_that_is_reaped_elsewhere
+    [nil, "a.rb:1: one"].each do |mistake|
+      before = trap(:CHLD, "IGNORE")
+      assert_equal [mistake], [trial([*mistake].inspect)]
+    ensure
+      trap(:CHLD, before)
+    end
+  end
+
+  # Otherwise the next program would end as well, and nothing would be left.
+  def test_a_configuration_that_ends_the_process
+    assert_match(/\Athe process that reads its configuration has ended \(pid \d+ exit 0\)\./, trial("exit"))
+  end
+
   # Starts a process that never ends.
   class Endless
     attr_reader :pid

@@ -85,6 +85,23 @@ class OperationsCommandsTest < Minitest::Test
     end
   end
 
+  # Signals have handlers of its own, but the control socket is there.
+  def test_a_program_with_a_server_in_it_can_not_be_started_again
+    program = <<~RUBY
+      require "neverblock/server"
+      app = ->(_env) { [200, {}, ["own"]] }
+      exit(NeverBlock::Server.new(app, bind: "tcp://127.0.0.1:0", control: "control.sock").run)
+    RUBY
+    NeverBlockTest::ServeProcess.open("", command: ["-e", program], gems: false) do |served|
+      served.addresses
+      %w[reload restart].each do |command|
+        assert_equal ["neverblock: #{command}: the program can't be started again; this one goes on: NeverBlock has not started it (Server#run). Stop it, and start it in its own way\n", 1], served.order(command, "--control", "control.sock")
+        assert_equal "own", served.body("/")
+      end
+      served.stop
+    end
+  end
+
   def test_workers_that_can_not_be_replaced_are_told
     serve(1, "control 'control.sock'\nafter_fork { raise 'no fork' if File.exist?('nofork') }\n") do |served|
       File.write("#{served.folder}/nofork", "")

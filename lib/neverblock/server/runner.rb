@@ -191,9 +191,16 @@ module NeverBlock
         loop do
           @again = false
           @loads.begin
-          reason = File.directory?(@launch.directory) ? @trial.call(@held) : "there is no directory #{@launch.directory}"
+          reason = obstacle
           return reason unless @again
         end
+      end
+
+      # The control socket may ask for a restart where signals do not.
+      def obstacle
+        return "NeverBlock has not started it (Server#run). Stop it, and start it in its own way" unless @launch
+        return "there is no directory #{@launch.directory}" unless File.directory?(@launch.directory)
+        @trial.call(@held)
       end
 
       def load_app

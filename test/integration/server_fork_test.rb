@@ -21,6 +21,16 @@ class ServerForkTest < Minitest::Test
     assert wire.ended?
   end
 
+  # The loop ends in the child, and what follows it in the server's code.
+  def test_a_child_that_returns_from_the_app_leaves_the_socket_s_file
+    serve(unix: true) do
+      next [200, {}, ["child"]] unless (child = fork)
+      Process.wait(child)
+      [200, {}, ["parent"]]
+    end
+    2.times { assert_equal "parent", ask(get).body }
+  end
+
   def test_a_child_that_exits_has_its_status
     serve do
       child = fork || exit(3)

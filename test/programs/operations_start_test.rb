@@ -36,6 +36,22 @@ class OperationsStartTest < Minitest::Test
     end
   end
 
+  # The loop ends in the child, and what follows it in the server's code.
+  def test_a_forked_child_that_returns_from_the_app_disturbs_nothing
+    Dir.mktmpdir("nb") do |folder|
+      app = "run ->(_env) { (child = fork) && Process.wait(child) && [200, {}, [$?.inspect[/exit .*/]]] }"
+      config = "workers 0\nbind 'unix://#{folder}/app'\nhealth 'unix://#{@health = "#{folder}/health"}'\npid_file '#{folder}/pid'\n"
+      NeverBlockTest::ServeProcess.open(app, config:) do |served|
+        served.addresses
+        before = served.errors
+        2.times { assert_equal "exit 0>", served.body("/") }
+        assert_equal ["#{served.pid}\n", 200], [File.read("#{folder}/pid"), probe("/readyz").first]
+        assert_equal before, served.errors
+        served.stop
+      end
+    end
+  end
+
   [0, 1].each do |workers|
     define_method(:"test_systemd_is_told_with_#{workers}_workers") do
       Dir.mktmpdir("nb") do |folder|

@@ -76,6 +76,7 @@ module NeverBlock
       # @api private
       def take_over(numbers, files, own)
         @own = own
+        @process = Process.pid
         numbers.each { |number, uri| add(Socket.for_fd(number).tap { |socket| socket.close_on_exec = true }, uri) }
         @files.update(files.transform_keys(&:to_s))
       end
@@ -84,6 +85,7 @@ module NeverBlock
       # @return [self]
       # @raise [BindError]
       def open
+        @process = Process.pid
         assign_given if @given.any?
         @wanted.each { |address| address.unix? ? open_unix(address) : open_tcp(address) }
         self
@@ -92,11 +94,13 @@ module NeverBlock
         raise
       end
 
-      # Closes the sockets, and removes those of their files that are still ours.
+      # Closes the sockets, and removes those of their files that are still ours. A forked child only closes its own
+      # descriptors.
       # @return [void]
       def close
         @sockets.each(&:close)
         @sockets.clear
+        @files.clear unless @process == Process.pid
         @files.each { |path, identity| File.unlink(path) if identity(path) == identity }
         @files.clear
       rescue SystemCallError

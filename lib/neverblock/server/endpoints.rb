@@ -28,6 +28,7 @@ module NeverBlock
       # @return [void]
       # @raise [BindError]
       def start
+        @process = Process.pid
         @control = Control.new(@subject)
         serve(:health, Health.new(@subject), @health) if @health
         serve(:control, @control, "unix://#{File.expand_path(@path)}?mode=0600") if @path
@@ -43,9 +44,11 @@ module NeverBlock
         end.value
       end
 
+      # A forked child has no threads that serve them.
       # @param whole [Boolean, nil] as for Control#ended
       # @return [void]
       def stop(whole = nil)
+        return unless @process == Process.pid
         @control&.ended(whole)
         @servers.each { |name, server| server.stop(timeout: (name == :control) ? CONTROL_GRACE : 0) }
       end

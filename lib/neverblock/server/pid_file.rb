@@ -18,6 +18,7 @@ module NeverBlock
       def write
         return unless @path
         @file = lock
+        @process = Process.pid
         @file.write("#{Process.pid}\n")
         @file.truncate(@file.pos) # after the write: at any time a reader finds a number in the first line
       rescue SystemCallError => error
@@ -25,11 +26,11 @@ module NeverBlock
           "pid_file #{@path} can't be written: #{error.message}. Make its folder, or name another file"
       end
 
-      # Removes the file, unless it belongs to another server by now.
+      # Removes the file, unless it belongs to another server by now. In a forked child it stays: it is the parent's.
       # @return [void]
       def remove
         return unless @file
-        File.unlink(@path) if ours?(@file)
+        File.unlink(@path) if @process == Process.pid && ours?(@file)
         @file.close
       rescue SystemCallError
         # it was removed by another program

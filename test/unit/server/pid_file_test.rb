@@ -25,6 +25,18 @@ class ServerPidFileTest < Minitest::Test
     refute_path_exists @path
   end
 
+  def test_a_forked_child_leaves_it
+    file = NeverBlock::Server::PidFile.new(@path)
+    file.write
+    child = fork do
+      file.remove
+      exit!(0)
+    end
+    Process.wait(child)
+    assert_path_exists @path
+    file.remove
+  end
+
   # After a reboot the number may be any process's; our parent runs, and so does process 1.
   {"process 1" => "1\n", "our parent" => "#{Process.ppid}\n", "0" => "0\n", "-1" => "-1\n", "nothing" => "", "a text" => "no number, and longer than one\n"}.each do |name, text|
     define_method(:"test_a_stale_one_with_#{name.tr(" ", "_")}") do

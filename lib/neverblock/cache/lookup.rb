@@ -78,13 +78,14 @@ module NeverBlock
         now = wall_clock
         freshness = @rooms.settings.freshness(entry)
         if fresh_enough?(freshness, now)
-          count(freshness.fresh?(now) ? :hit : :stale)
-          return respond(entry, freshness, now, CacheStatus.new(hit: true, ttl: freshness.ttl(now)))
+          ttl = freshness.ttl(now)
+          count((ttl > 0) ? :hit : :stale)
+          return respond(entry, freshness, now, CacheStatus.new(hit: true, ttl:))
         end
         @forward = freshness.fresh?(now) ? :request : :stale
         return if @request.no_cache? || !freshness.stale_while_revalidate?(now)
+        count(:stale) # first: the fetch, which may be in another thread, reads all of the request's env
         refresh(entry)
-        count(:stale)
         respond(entry, freshness, now, CacheStatus.new(hit: true, ttl: freshness.ttl(now)))
       end
 

@@ -106,6 +106,17 @@ class CacheOutcomesTest < Minitest::Test
     assert_equal %i[miss hit bypass], envs.map { |env| env["neverblock.cache"] }
   end
 
+  # Outside of a loop the fetch is in another thread. Nothing may be added to a Hash while that one reads it.
+  def test_the_env_has_it_before_a_fetch_in_the_background_begins
+    cached { |_| ok("x", **OLD, "cache-control" => "max-age=1, stale-while-revalidate=600") }
+    get("/a")
+    env, found = env_of("GET", "/a"), []
+    @cache.store.define_singleton_method(:generation) { |key| (found << env["neverblock.cache"]) && super(key) } # called to begin one
+    @cache.call(env).last.each { |_| nil }
+    assert_equal [:stale], found
+    wait_until("the fetch") { @calls == 2 && @cache.stats[:fetching].zero? }
+  end
+
   # The outer one has no part in it.
   def test_a_cache_further_inside_has_the_word_if_the_outer_one_passes
     cached { |_| ok("x", **FRESH) }

@@ -8,6 +8,10 @@ module NeverBlock
     class Backend
       include MonotonicClock
 
+      # Seconds between two log lines of one kind.
+      PAUSE = 1
+      private_constant :PAUSE
+
       # @return [ConnectionPool]
       attr_reader :pool
       # @return [Integer] requests that it has
@@ -26,6 +30,8 @@ module NeverBlock
       attr_accessor :down
       # @return [Integer] checks in a row that contradict {#down}
       attr_accessor :checks
+      # @return [Boolean] whether the log's last line on it says that it is left alone
+      attr_reader :told
       # @return [Hash{Symbol=>Integer}] numbers of requests by their outcome
       attr_reader :outcomes
       # @return [Hash{Symbol=>Integer}] further counters
@@ -35,7 +41,8 @@ module NeverBlock
       def initialize(pool)
         @pool = pool
         @in_flight = @tunnels = @failures = @times_out = @checks = 0
-        @trying = @down = false
+        @trying = @down = @told = false
+        @lines = {}
         @outcomes = Hash.new(0)
         @counts = {connect_failures: 0, retries: 0, tunnels: 0, taken_out: 0, checks_passed: 0, checks_failed: 0}
       end
@@ -46,6 +53,18 @@ module NeverBlock
       # @param time [Float]
       # @return [Boolean] whether it gets requests
       def usable?(time) = !@down && (@out_until.nil? || (time >= @out_until && !@trying))
+
+      # One that accepts some connections and no others is left alone, and comes back, with each of them. A line that is
+      # left out comes later, if it is right by then.
+      # @param out [Boolean] whether it is left alone now
+      # @param time [Float]
+      # @return [Boolean] whether the log gets a line
+      def tell?(out, time)
+        return false if @told == out || time - @lines.fetch(out, -Float::INFINITY) < PAUSE
+        @lines[out] = time
+        @told = out
+        true
+      end
 
       # @param time [Float]
       # @return [Hash{Symbol=>Object}]

@@ -9,8 +9,8 @@ module NeverBlock
     # gets requests only if all are.
     #
     #   backend = backends.pick([], key)
-    #   backends.well(backend)                     # it has responded; => true: it was left alone before
-    #   backends.failed(backend, connect: true)    # => 0.8: it is left alone for so many seconds
+    #   backends.well(backend)                     # it has responded; => true: the log gets a line
+    #   backends.failed(backend, connect: true)    # => 0.8: it is left alone for so many seconds, and the log says so
     #   backends.release(backend)         # the exchange is over
     # @api private
     class Backends
@@ -92,21 +92,21 @@ module NeverBlock
       end
 
       # @param backend [Backend] that has begun a response
-      # @return [Boolean] whether it was left alone, and is not any more
+      # @return [Boolean] whether the log gets a line: it was left alone, and is not any more
       def well(backend)
-        return false if backend.failures.zero? && backend.out_until.nil?
+        return false if backend.failures.zero? && backend.out_until.nil? && !backend.told
         @lock.synchronize do
-          back = !backend.out_until.nil?
           backend.failures = backend.times_out = 0
           backend.out_until = nil
           backend.trying = false
-          back
+          backend.tell?(false, now)
         end
       end
 
       # @param backend [Backend] that has not
       # @param connect [Boolean] whether there was no connection
-      # @return [Float, nil] seconds for which it is left alone; nil: it is not, or was left alone before
+      # @return [Float, nil] seconds for which it is left alone, if the log gets a line; nil: it is not left alone, or
+      #   was so before
       def failed(backend, connect:)
         time = now
         @lock.synchronize do
@@ -118,9 +118,8 @@ module NeverBlock
           next if @all.none? { |other| !other.equal?(backend) && other.out_until.nil? && !other.down }
           backend.times_out += 1
           backend.counts[:taken_out] += 1
-          again = !backend.out_until.nil?
           backend.out_until = time + (seconds = pause(backend.times_out))
-          seconds unless again
+          seconds if backend.tell?(true, time)
         end
       end
 

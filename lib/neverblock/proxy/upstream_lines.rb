@@ -2,7 +2,8 @@
 
 module NeverBlock
   class Proxy
-    # Lines about upstreams that get no more requests, or requests again: one for each change.
+    # Lines about upstreams that get no more requests, or requests again: one for each change, of which {Backend#tell?}
+    # leaves some out.
     #
     #   UpstreamLines.left_alone(env["rack.errors"], backend, 0.8, error)
     #   # neverblock proxy: upstream http://10.0.0.5:3000: left alone, for 0.8 s at first, since 3 requests in a row …

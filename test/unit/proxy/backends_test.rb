@@ -97,6 +97,18 @@ class ProxyBackendsTest < Minitest::Test
     assert_nil backends.failed(backends.all.last, connect: true), "the last one is never left alone"
   end
 
+  # One that accepts some connections and no others would fill the log. Its last line is right in the end.
+  def test_the_log_has_one_line_of_a_kind_a_second
+    backends = backends(2)
+    bad = backends.all.first
+    change = ->(time, well) { (backends.time = time) && (well ? backends.well(bad) : !backends.failed(bad, connect: true).nil?) }
+    assert_equal [true, true], [change.call(0.0, false), change.call(0.5, true)]
+    10.times { assert_equal [false, false], [change.call(0.6, false), change.call(0.6, true)] }
+    assert_equal [true, false, false, true, false], [change.call(1.0, false), *[1.2, 1.4, 1.5, 2.5].map { |time| change.call(time, true) }]
+    assert_equal [true, true, false], [change.call(3.0, false), change.call(3.1, true), change.call(3.2, false)]
+    assert_equal [true, false], [change.call(15.0, false), change.call(40.0, false)], "it has stayed out"
+  end
+
   def test_for_how_long_one_is_left_alone
     backends = backends(2)
     bad, good = backends.all

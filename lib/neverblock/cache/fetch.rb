@@ -11,9 +11,9 @@ module NeverBlock
     # @api private
     class Fetch
       # What is fetched: the `key` of the URL; the `env` of the request that began it; its `extras`; the `names` of
-      # dropped headers that the app gets nevertheless; the `stale` entry that is validated. In the end also the note
-      # of the `upstream` that a reverse proxy has left for logs.
-      Plan = Struct.new(:key, :env, :extras, :names, :stale, :upstream)
+      # dropped headers that the app gets nevertheless; the `stale` entry that is validated; the way of `interim`
+      # responses to that request. In the end also the note of the `upstream` that a reverse proxy has left for logs.
+      Plan = Struct.new(:key, :env, :extras, :names, :stale, :interim, :upstream)
 
       # Statuses of an app that is ill.
       ILL = [500, 502, 503, 504].freeze
@@ -74,7 +74,7 @@ module NeverBlock
 
       # The note is there before those that wait go on.
       def ask(env)
-        @app.call(env)
+        @app.call(@plan.interim ? env.merge!(@plan.interim.entries) : env)
       ensure
         @plan.upstream = env[UPSTREAM]
       end

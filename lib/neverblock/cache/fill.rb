@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "fill/abandoned"
+require_relative "fill/interim"
 require_relative "fill/reader"
 require_relative "fill/truncated"
 require_relative "spool"
@@ -36,11 +38,6 @@ module NeverBlock
       HOLE = "the body went on after an error, so that a part of it is missing"
       private_constant :UNNEEDED, :ENDED, :HOLE
 
-      # No request waits for the rest of the body, and nothing can be stored.
-      class Abandoned < StandardError
-        include Error
-      end
-
       # @return [Entry, nil] that is shared or served
       attr_reader :entry
       # @return [Array, nil] status, headers, and perhaps the body, of the response that is given to the first request
@@ -58,6 +55,8 @@ module NeverBlock
       # The task that fetches; it is cancelled if nothing needs its response any more.
       # @param task [#cancel]
       attr_writer :task
+      # @param interim [Interim, nil] of the request that has begun it; the decision closes it
+      attr_writer :interim
       # @return [Spool, nil] nil: nothing is decided
       attr_reader :spool
 
@@ -83,7 +82,8 @@ module NeverBlock
         @stall = stall
         @lock = Thread::Mutex.new
         @process = Process.pid
-        @decided = @released = @entry = @response = @reason = @error = @spool = @gate = @task = @successor = nil
+        @decided = @released = @entry = @response = @reason = @error = @spool = @gate = nil
+        @task = @successor = @interim = nil
         @joined = @readers = @fastest = 0
         @ended = @deserted = @taken = @unattended = @abandoned = @overdue = @concluded = @closed = @hole = false
       end
@@ -378,6 +378,7 @@ module NeverBlock
         value
       ensure
         gate&.close
+        @interim&.close if @decided
       end
 
       # Waits until the block is true. It is called with the lock held.

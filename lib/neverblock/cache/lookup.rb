@@ -24,7 +24,7 @@ module NeverBlock
         @request = request
         @key = request.key
         @extras = rooms.settings.with_revision(extras)
-        @mine = @plan = nil
+        @mine = @plan = @interim = nil
         @failed = nil # the fetch for which the request has waited in vain
         @forward = :uri_miss
       end
@@ -128,7 +128,7 @@ module NeverBlock
         @mine = nil
         fill, begun = find
         reader = fill.join or return :pass
-        return :again if begun && !begin_unless_stored(fill, entry) # the ensure lets the others ask again too
+        return :again if begun && !begin_unless_stored(fill, entry, reader) # the ensure lets the others ask again too
         started = true
         response, stays = outcome(fill, reader, begun)
         @failed = fill if response == :retry
@@ -148,9 +148,11 @@ module NeverBlock
       # Another fetch may have ended between the look into the store and that for a fetch under way; or the entry was
       # purged, and is not to be validated.
       # @return [Boolean] whether the fetch has begun
-      def begin_unless_stored(fill, entry)
+      def begin_unless_stored(fill, entry, reader = nil)
         stored = self.entry
         return false if newer?(stored, entry)
+        # On threads another request may have joined before: what is for one client alone goes to that one.
+        fill.interim = @interim = (Fill::Interim.for(@env) if reader&.leads?)
         begin_fetch(fill, stored)
         true
       end
@@ -198,8 +200,8 @@ module NeverBlock
       end
 
       def begin_fetch(fill, entry)
-        plan = Fetch::Plan.new(key: @key, env: @env, extras: @extras, names: @rooms.hints.headers(@key), stale: entry)
-        @plan = plan
+        names = @rooms.hints.headers(@key)
+        @plan = plan = Fetch::Plan.new(key: @key, env: @env, extras: @extras, names:, stale: entry, interim: @interim)
         fetch = Fetch.new(app: @rooms.app, store: @rooms.store, settings: @rooms.settings,
           fetch_env: @rooms.fetch_env, hints: @rooms.hints, fill:, plan:)
         Background.run(fill) do
@@ -222,6 +224,7 @@ module NeverBlock
 
       # @return [Array(Object, Boolean)] the response, or how to go on; whether the reader is still needed
       def outcome(fill, reader, begun)
+        @interim&.deliver if begun
         case decision = fill.decision(reader, (@rooms.settings.wait unless begun))
         when :share then shared(fill, reader, begun)
         when :serve then [like?(fill.entry) ? served(fill, begun) : :again, false]

@@ -103,6 +103,19 @@ class CacheInterimTest < Minitest::Test
     assert_equal [17, 1], [taken, @calls]
   end
 
+  # More than the sockets take. The client's fiber waits in the middle of one.
+  def test_a_client_that_reads_nothing_does_not_hold_up_the_fetch
+    large = {"x" => "y" * 60_000}
+    cached { |env| 300.times { env["rack.early_hints"].call(large) || sleep(0) } && ok }
+    slow = connect(receive: 4_096) << get("/a")
+    wait_until("the end of the fetch") { @calls == 1 && @cache.stats[:fetching].zero? }
+    assert_equal [0, 1], [@ended, @calls], "the first one still takes interim responses"
+    assert_equal "content", ask(get("/a")).body
+    answer = slow.answer
+    assert_equal [200, "content", 1], [answer.status, answer.body, @calls]
+    assert_operator answer.interim.size, :<, 300
+  end
+
   # The client's way is its request's: it belongs to the fiber that serves the request.
   def test_the_fiber_is_the_clients
     fibers = {}

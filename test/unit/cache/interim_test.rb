@@ -81,6 +81,17 @@ class CacheInterimUnitTest < Minitest::Test
     assert_equal((0..15).map { |n| {"n" => n.to_s} }, sent)
   end
 
+  def test_nothing_is_kept_for_a_client_that_has_left
+    sent = 0
+    interim = Interim.for({"rack.early_hints" => ->(_) { (sent += 1) && raise(IOError) }})
+    hints = interim.entries.fetch("rack.early_hints")
+    hints.call({})
+    interim.deliver
+    hints.call({})
+    interim.deliver
+    assert_equal 1, sent
+  end
+
   def test_what_the_client_has_decides
     assert_nil Interim.for({"rack.early_hints" => nil})
     assert_equal %w[neverblock.interim], Interim.for({"neverblock.interim" => proc {}}).entries.keys

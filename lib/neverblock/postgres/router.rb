@@ -378,8 +378,8 @@ module NeverBlock
       # Drains the connection with the fewest statements, for an exclusive request that waits.
       # @param wanted [Integer] maximum number of draining connections
       def drain(wanted)
+        return if wanted <= 0 || @connections.count(&:draining) >= wanted
         free = @connections.reject { |connection| connection.holder || connection.draining }
-        return if @connections.count(&:draining) >= wanted
         free.min_by(&:depth)&.draining = true
       end
 

@@ -41,7 +41,8 @@ module NeverBlock
       # @param requested_at [Numeric] when the request was sent
       # @param responded_at [Numeric] when the response's headers came
       # @param targeted [Array<String>] names of targeted fields: {CacheControl.of_response}
-      # @param default_ttl [Numeric, nil] seconds for a response that does not say how long it is fresh
+      # @param default_ttl [Numeric, nil] seconds for a response that does not say how long it is fresh. They begin when
+      #   it has come: an app that takes longer than that would never have a stored response
       # @param heuristic_ttl [Numeric, nil] the most seconds of a lifetime that is guessed from Last-Modified
       # @param statuses [Array<Integer>] further ones that are stored
       def initialize(status:, headers:, requested_at:, responded_at:, targeted: [], default_ttl: nil,
@@ -52,10 +53,12 @@ module NeverBlock
         date = HttpDate.parse(headers["date"], now: @responded_at) || @responded_at
         lifetime = explicit_lifetime(headers, date)
         lifetime ||= heuristic(status, headers, date, heuristic_ttl) if heuristic_ttl
-        lifetime ||= (@default = default_ttl) if default_ttl && usual?(status, headers)
+        # A clock that was set back gives no negative delay.
+        delay = [@responded_at - requested_at.to_f, 0.0].max
+        lifetime ||= (@default = default_ttl + delay) if default_ttl && usual?(status, headers)
         @explicit = !lifetime.nil?
         @lifetime = (lifetime && Statuses.storable?(status, statuses)) ? lifetime : 0
-        @initial_age = initial_age(headers["age"], date, requested_at.to_f)
+        @initial_age = initial_age(headers["age"], date, delay)
         @stale_allowed = FORBID_STALE.none? { |name| @cache_control.key?(name) }
       end
 
@@ -134,12 +137,8 @@ module NeverBlock
         ((date - modified) * HEURISTIC_SHARE).clamp(0, most)
       end
 
-      # A Date in the future gives no negative age. A clock that was set back gives no negative delay.
-      def initial_age(age, date, requested_at)
-        apparent = @responded_at - date
-        delay = [@responded_at - requested_at, 0.0].max
-        [apparent, reported(age) + delay].max
-      end
+      # A Date in the future gives no negative age.
+      def initial_age(age, date, delay) = [@responded_at - date, reported(age) + delay].max
 
       # Of a list the first number counts, and what is none is ignored (RFC 9111 §5.1).
       def reported(age)

@@ -75,9 +75,13 @@ module NeverBlock
       def cache_options
         collapse = @configuration[:proxy_collapse]
         {store: @configuration[:proxy_cache] || STORE, default_ttl: @configuration[:proxy_ttl],
-         collapse: collapse != false, same_url: collapse == :same_url,
+         collapse: collapse != false, same_url: collapse == :same_url, **wait,
          **with_route(@configuration[:proxy_cache_options])}
       end
+
+      # Requests wait for another one's fetch as long as that may wait for its upstream: all of them at a slow upstream
+      # is what the cache is there against.
+      def wait = {wait: proxy.upstreams.filter_map { |upstream| upstream.timeouts.first_byte }.max}.compact
 
       # Fetches have Via, by which proxies that ask each other in a ring find the loop. Without it each would wait for
       # its own response.

@@ -70,6 +70,15 @@ class CacheFreshnessTest < Minitest::Test
     assert_equal 15, freshness({"date" => at(-5)}, default_ttl: 20).ttl(NOW)
   end
 
+  # An app that takes longer than the lifetime would never have a stored response.
+  def test_default_lifetime_of_a_slow_app
+    slow = freshness({"date" => at(-25), "age" => "3"}, delay: 25, default_ttl: 20)
+    assert_equal [28, 17], [slow.age(NOW), slow.ttl(NOW)]
+    assert_equal 20, freshness({}, delay: 25, default_ttl: 20).ttl(NOW)
+    assert_equal 20, freshness({}, delay: -5, default_ttl: 20).ttl(NOW), "a clock that was set back"
+    assert_equal(-5, freshness({"cache-control" => "max-age=20"}, delay: 25, default_ttl: 20).ttl(NOW))
+  end
+
   # Headers => the lifetime; nil: there is none.
   def test_lifetime
     {

@@ -54,6 +54,16 @@ class CLIProxyCommandTest < Minitest::Test
     {"--collapse" => true, "--collapse=on" => true, "--collapse=off" => false}.each { |option, value| assert_equal value, settings(option)[:proxy_collapse] }
   end
 
+  # Else all that wait would go to an upstream that takes longer.
+  def test_requests_wait_for_a_fetch_as_long_as_that_may_take
+    FileUtils.mkdir_p("config")
+    {"cache_options: {}" => 60, "options: {timeouts: {first_byte: 120}}" => 120, "options: {timeouts: {first_byte: nil}}" => 30, "cache_options: {wait: 5}" => 5}.each do |setting, seconds|
+      File.write("config/neverblock.rb", "proxy ttl: 5, #{setting}")
+      options = NeverBlock::CLI::ProxyApp.new(settings).send(:cache_options)
+      assert_equal seconds, NeverBlock::Cache::Settings.new(**options.except(:store)).wait
+    end
+  end
+
   # Otherwise caching proxies that ask each other would find the loop only when they have waited for each other.
   def test_its_cache_passes_the_route_on
     passed = ->(**options) do

@@ -323,4 +323,23 @@ class ServerInterimTest < Minitest::Test
       assert_equal [[[%w[x y]]] * 2, "hello", nil], [answer.interim.map(&:fields), answer.body, answer["connection"]]
     end
   end
+
+  # What followed would be a part of the torn head, for the client or a proxy in front.
+  def test_nothing_follows_an_interim_response_that_is_broken_off_in_its_middle
+    over = gate
+    serve do |env|
+      next HELLO.call(env) if env["PATH_INFO"] == "/next"
+      NeverBlock.timeout(0.2) { loop { env["rack.early_hints"].call("x" => "y" * 60_000) } }
+    rescue NeverBlock::TimeoutError
+      over << 1
+      HELLO.call(env)
+    end
+    wire = connect(receive: 4_096) << get << get("/next")
+    over.pop(timeout: 10) or flunk("all of them were taken")
+    whole = "HTTP/1.1 103 Early Hints\r\nx: #{"y" * 60_000}\r\n\r\n"
+    torn = wire.rest.split(/(?<=\r\n\r\n)/).drop_while { |head| head == whole }
+    assert_equal 1, torn.size, "after it"
+    assert whole.start_with?(torn.first), torn.first[-200..]
+    assert_match(/IOError: a write before this one was broken off in its middle/, await_log.join)
+  end
 end

@@ -9,6 +9,7 @@
  * takes its place. So no request ever sees another's state.
  */
 #include "app.h"
+#include <errno.h>
 
 #define REQUEST_COST 2                     /* a request counts as so many switches */
 #define LEAST_IDLE 8                       /* idle handlers that are always kept */
@@ -161,7 +162,8 @@ static void serve(nb_request_t *request) {
             fatal = quietly(report, (VALUE)&event, fatal);
         }
         nb_response_take_back(request);
-        bool can_respond = request->response < NB_RESPONSE_HEAD_SENT && !request->io.client_left;
+        bool torn = request->io.failure == ECANCELED; /* a part of an interim response has left */
+        bool can_respond = request->response < NB_RESPONSE_HEAD_SENT && !request->io.client_left && !torn;
         bool incomplete = request->response < NB_RESPONSE_COMPLETE; /* else the body's close failed */
         if (request->io.connection && can_respond) fatal = quietly(respond_to_failure, (VALUE)request, fatal);
         else if (request->io.connection && incomplete) break_off(request);

@@ -277,10 +277,8 @@ void nb_respond_interim(nb_request_t *request, VALUE head) {
     if (request->http10) return;
     nb_output_turn(&request->io);
     if (request->response != NB_RESPONSE_NONE || !request->io.connection) return;
-    nb_output_take(&request->io);
-    request->io.out.length = request->io.out.sent = 0;
-    nb_output_add(&request->io.out, RSTRING_PTR(head), (size_t)RSTRING_LEN(head));
-    nb_output_flush(&request->io);
+    /* As a String: if the wait for the client is interrupted, no response can follow half a head. */
+    nb_output_flush_with(&request->io, head, NULL, 0);
     RB_GC_GUARD(head);
 }
 

@@ -259,6 +259,19 @@ class ProxyTest < Minitest::Test
     assert_equal [102, 104], interim_of(wrap: ->(proxy) { ->(env) { proxy.call(env.except("rack.early_hints")) } }).map(&:first)
   end
 
+  # The upstream is not blamed for what the client's end has cost.
+  def test_a_response_that_came_while_an_interim_one_was_sent_is_not_late
+    entered, came = gate, gate
+    slow = lambda do |_headers|
+      entered << 1
+      came.pop
+      sleep 0.3
+    end
+    front(->(peer) { peer.request and peer << "HTTP/1.1 103 x\r\n\r\n" and entered.pop and peer << OK and came << 1 },
+      wrap: ->(proxy) { ->(env) { proxy.call(env.merge!("rack.early_hints" => slow)) } }, timeouts: {first_byte: 0.2})
+    assert_equal [200, "ok"], ask(get).then { |answer| [answer.status, answer.body] }
+  end
+
   # What begins a fetch has them, and what passes the cache too.
   def test_interim_responses_with_a_cache_in_front
     assert_equal [102, 103, 104], interim_of(wrap: ->(proxy) { NeverBlock::Cache.new(proxy) }).map(&:first)

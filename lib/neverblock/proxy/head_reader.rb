@@ -29,7 +29,7 @@ module NeverBlock
         @max_head = max_head
         @on_interim = on_interim
         @scanned = @interim = 0
-        @continue = false
+        @continue = @relayed = false
       end
 
       # @return [ResponseHead, nil] the final head, if all of it is there
@@ -48,6 +48,7 @@ module NeverBlock
       # @raise [ConnectionLost, InvalidResponse, TimeoutError]
       def wait
         until @final || parse
+          break if come_meanwhile
           # The first byte's deadline is that of the final head: neither interim responses nor single bytes put it off.
           ended unless @connection.receive(@connection.unread.empty? ? :first_byte : :head)
         end
@@ -90,7 +91,17 @@ module NeverBlock
         return @final = head unless head.interim?
         invalid("more than #{MOST_INTERIM} interim responses") if (@interim += 1) > MOST_INTERIM
         @continue = true if head.status == 100
-        @on_interim&.call(head.status, head.fields)
+        return unless @on_interim
+        @relayed = true
+        @on_interim.call(head.status, head.fields)
+      end
+
+      # The client may have taken an interim response slowly. What has come by then is not late.
+      # @return [ResponseHead, nil]
+      def come_meanwhile
+        return unless @relayed
+        @relayed = false
+        poll
       end
 
       # RFC 9110, section 7.8: the request's protocol alone. Another one would be a tunnel that nothing has agreed to.

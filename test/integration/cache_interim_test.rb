@@ -140,6 +140,12 @@ class CacheInterimTest < Minitest::Test
     assert_equal [[103, [%w[link </a>], %w[x y]]]], interim_of(ask(get("/a")))
   end
 
+  # As in the server: an app may leave a header out in this way.
+  def test_a_header_without_a_value_is_no_field
+    cached { |env| env["rack.early_hints"].call("link" => nil, "x" => "y") || ok }
+    assert_equal [[103, [%w[x y]]]], interim_of(ask(get("/a")))
+  end
+
   def test_what_the_server_refuses_is_dropped_with_a_line
     cached { |env| env["neverblock.interim"].call(100, {}) || env["rack.early_hints"].call("a" => "\0") || env["rack.early_hints"].call(LINK) || ok }
     assert_equal [[103, [LINE]]], interim_of(ask(get("/a")))

@@ -68,7 +68,7 @@ module NeverBlock
           headers&.to_h { |name, value| [text(name), (Array === value) ? value.map { |one| text(one) } : text(value)] }
         end
 
-        def text(value) = value.to_s.dup
+        def text(value) = value && value.to_s.dup # of nil the server makes no field
 
         # The app can't be told any more that the server refuses one, and the others that wait have no part in that.
         def call(name, status, headers)

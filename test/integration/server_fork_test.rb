@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/served"
+require "neverblock/cache"
 
 # Apps that fork, run programs, or exit in a child: only the parent answers on the connection.
 class ServerForkTest < Minitest::Test
@@ -29,6 +30,28 @@ class ServerForkTest < Minitest::Test
       [200, {}, ["parent"]]
     end
     2.times { assert_equal "parent", ask(get).body }
+  end
+
+  # Its response is nobody's: other processes would read it from the store.
+  def test_a_child_that_returns_from_a_fetch_stores_nothing
+    Dir.mktmpdir("nb") do |folder|
+      stored, told = IO.pipe
+      child = nil
+      app = lambda do |_env|
+        child = fork
+        stored.wait_readable(10) unless child
+        [200, {"cache-control" => "max-age=60"}, [child ? "parent" : "child"]]
+      end
+      store = -> { NeverBlock::Cache::FileStore.new(folder, bytes: "1 MiB") }
+      serve(NeverBlock::Cache.new(app, store: store.call))
+      2.times { assert_equal "parent", ask(get).body }
+      told << "1"
+      Process.wait(child)
+      serve(NeverBlock::Cache.new(app, store: store.call))
+      assert_equal "parent", ask(get).body
+    ensure
+      [stored, told].each(&:close)
+    end
   end
 
   def test_a_child_that_exits_has_its_status

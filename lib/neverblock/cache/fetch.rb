@@ -41,6 +41,7 @@ module NeverBlock
         @plan = plan
         @stale = plan.stale
         @names = plan.names
+        @process = Process.pid
       end
 
       # @param lease [Leases::Lease, nil] for which other hosts wait
@@ -141,7 +142,7 @@ module NeverBlock
         end
         entry = @stale.renewed(headers: merged, requested_at: @requested_at, responded_at: @responded_at,
           tags: @settings.tags(merged))
-        @store.write(@plan.key, entry, generation: @fill.generation)
+        write(entry)
         serve(entry)
       end
 
@@ -191,7 +192,12 @@ module NeverBlock
         spool = @fill.spool
         return if @store.respond_to?(:max_entry) && spool.bytes > @store.max_entry # so it is not even read
         chunks = spool.chunks || Array.new(spool.count) { |index| spool.load(spool.place(index)) }
-        @store.write(@plan.key, Entry.new(**entry, chunks:), generation: @fill.generation)
+        write(Entry.new(**entry, chunks:))
+      end
+
+      # A child that comes back from fork returns from the app too, with a response that is no client's.
+      def write(entry)
+        @store.write(@plan.key, entry, generation: @fill.generation) if @process == Process.pid
       end
 
       def pump(headers, body)

@@ -342,4 +342,25 @@ class ServerInterimTest < Minitest::Test
     assert whole.start_with?(torn.first), torn.first[-200..]
     assert_match(/IOError: a write before this one was broken off in its middle/, await_log.join)
   end
+
+  def test_no_100_in_the_middle_of_another_interim_response
+    blocked = gate
+    serve(request_body: :stream) do |env|
+      NeverBlock.run do |scope|
+        left = 100
+        scope.spawn { env["rack.early_hints"].call("x" => "y" * 60_000) while (left -= 1) >= 0 }
+        scope.spawn do
+          before = nil
+          sleep 0.05 until before == (before = left) # it waits for the client
+          blocked << 1
+          env["rack.input"].read
+        end
+      end
+      HELLO.call(env)
+    end
+    wire = connect(receive: 4_096) << expecting
+    blocked.pop(timeout: 10) or flunk("all of them were taken")
+    assert_equal({103 => 100, 100 => 1}, Array.new(101) { wire.read_head.status }.tally)
+    assert_equal 200, (wire << "abc").answer.status
+  end
 end

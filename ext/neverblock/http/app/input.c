@@ -32,7 +32,12 @@ VALUE nb_request_read(nb_request_t *request, size_t max, bool may_wait) {
         nb_receive_stop(connection);
         if (connection->in_length == 0) {
             if (!may_wait) return Qnil;
-            if (request->response < NB_RESPONSE_HEAD_SENT) nb_request_continue(request);
+            bool asks = request->input_phase == NB_INPUT_AWAITS_CONTINUE && request->response < NB_RESPONSE_HEAD_SENT;
+            if (asks && request->io.flushing) { /* another task is in the middle of an interim response */
+                nb_output_turn(&request->io);
+                continue;
+            }
+            if (asks) nb_request_continue(request);
             if (!nb_connection_wait(&request->io, RUBY_IO_READABLE, server->settings.body_timeout,
                                     "the request's body"))
                 unreadable(request, "NeverBlock::TimeoutError",

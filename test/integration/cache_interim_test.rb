@@ -152,6 +152,12 @@ class CacheInterimTest < Minitest::Test
     assert_equal 2, proxy_log.scan("NeverBlock::Cache: an interim response is not sent").size
   end
 
+  # The server's way is for its own thread alone.
+  def test_a_client_that_is_served_on_another_thread_has_none
+    cached(wrap: ->(cache) { ->(env) { Thread.new { cache.call(env) }.value } }) { |env| env["rack.early_hints"].call(LINK) || ok }
+    assert_equal [[], 200, "content"], ask(get("/a")).then { |answer| [interim_of(answer), answer.status, answer.body] }
+  end
+
   def test_too_late_is_dropped
     cached { |env| [200, {**FRESH}, Enumerator.new { |chunks| env["rack.early_hints"].call(LINK) || chunks << "content" }] }
     assert_equal [[], "content"], ask(get("/a")).then { |answer| [answer.interim, answer.body] }

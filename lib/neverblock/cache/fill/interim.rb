@@ -38,13 +38,14 @@ module NeverBlock
         # @return [Hash{String=>Proc}] what the fetch has in the place of the client's
         def entries = @names.to_h { |name| [name, ->(status = 103, headers) { keep(name, status, copy(headers)) }] }
 
-        # Sends what comes, until {#close}. A client that has left is noticed when its response is sent.
+        # Sends what comes, until {#close}. A client that has left is noticed when its response is sent. One that an app
+        # serves on a thread of its own gets none: our server has a way for them on the server's thread alone.
         # @return [void]
         def deliver
           while (one = @queue.pop)
             call(*one)
           end
-        rescue IOError, SystemCallError
+        rescue IOError, SystemCallError, ThreadError
           nil
         ensure
           close

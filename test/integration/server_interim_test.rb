@@ -363,4 +363,21 @@ class ServerInterimTest < Minitest::Test
     assert_equal({103 => 100, 100 => 1}, Array.new(101) { wire.read_head.status }.tally)
     assert_equal 200, (wire << "abc").answer.status
   end
+
+  def test_a_failure_while_another_task_is_in_the_middle_of_an_interim_response
+    blocked = gate
+    serve do |env|
+      next HELLO.call(env) if env["PATH_INFO"] == "/next"
+      left = 100
+      NeverBlock.spawn { env["rack.early_hints"].call("x" => "y" * 60_000) while (left -= 1) >= 0 }
+      before = nil
+      sleep 0.05 until before == (before = left) # it waits for the client
+      blocked << 1
+      raise "no"
+    end
+    wire = connect(receive: 4_096) << get << get("/next")
+    blocked.pop(timeout: 10) or flunk("all of them were taken")
+    assert_equal [500, 200], wire.answers(2).map(&:status)
+    assert_match(/RuntimeError: no/, await_log.join)
+  end
 end

@@ -162,11 +162,11 @@ static void serve(nb_request_t *request) {
             fatal = quietly(report, (VALUE)&event, fatal);
         }
         nb_response_take_back(request);
-        bool torn = request->io.failure == ECANCELED; /* a part of an interim response has left */
-        bool can_respond = request->response < NB_RESPONSE_HEAD_SENT && !request->io.client_left && !torn;
+        bool can_respond = request->response < NB_RESPONSE_HEAD_SENT && !request->io.client_left;
         bool incomplete = request->response < NB_RESPONSE_COMPLETE; /* else the body's close failed */
         if (request->io.connection && can_respond) fatal = quietly(respond_to_failure, (VALUE)request, fatal);
-        else if (request->io.connection && incomplete) break_off(request);
+        bool torn = request->io.failure == ECANCELED; /* a part of an interim response has left: nothing can follow */
+        if (request->io.connection && (can_respond ? torn : incomplete)) break_off(request);
     } else {
         server->answered++;
     }

@@ -228,6 +228,7 @@ void nb_response_take_back(nb_request_t *request) {
 /* ---- the server's own responses ---- */
 void nb_respond_plain(nb_request_t *request, int status, const char *text) {
     nb_response_fields_t fields = {.out = &request->io.out, .has_length = true, .length = strlen(text) + 1};
+    nb_output_turn(&request->io); /* another task may be in the middle of an interim response */
     nb_output_take(&request->io);
     request->io.out.length = request->io.out.sent = 0;
     request->status = status;

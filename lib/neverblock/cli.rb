@@ -7,7 +7,8 @@
 #     cli/control_command.rb  stop, restart, reload, reopen, status
 #     cli/cache_command.rb    cache report
 #     cli/proxy_command.rb    proxy; cli/proxy_app.rb: what it serves
-#     cli/proxy_control.rb    proxy explain, purge; cli/proxy_commands.rb: their end in the server
+#     cli/proxy_control.rb    proxy explain, purge; cli/proxy_commands.rb: their end in the server;
+#                             cli/proxy_question.rb: the request that explain is about
 #     cli/files.rb            the configuration files that -C names
 #     cli/rackup.rb           the app to serve
 #     cli/boot.rb             stack sizes: the process executes itself once more

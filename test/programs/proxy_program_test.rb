@@ -45,10 +45,11 @@ class ProxyProgramTest < Minitest::Test
     up = upstream("hello", "Content-Type: text/plain")
     proxy("--upstream", up.url, "--ttl", "20", "--collapse=same-url") do |served|
       url = "http://example.org/page?a=b"
-      assert_match(/\Akey: #{Regexp.escape(url)}\nthe app is asked, and its response stored if it may be shared\nupstream #{up.url}: in use, 0 in flight\n\z/, ask(served, "explain", url))
+      assert_match(/\Akey: #{Regexp.escape(url)}\nthe upstream is asked, and its response stored if it may be shared\nupstream #{up.url}: in use, 0 in flight\n\z/, ask(served, "explain", url))
       2.times { assert_operator served.get("/page?a=b"), :end_with?, "\r\n\r\nhello" }
       assert_equal 1, up.requests.size
       assert_match(/a stored response is used: fresh for \d+ s/, ask(served, "explain", url))
+      assert_match(/is not shared: cookie/, ask(served, "explain", url, "-H", "Accept: */*", "-H", "Cookie: a=1; b=2"))
       assert_equal "1 response removed\n", ask(served, "purge", url)
       served.get("/page?a=b")
       assert_equal 2, up.requests.size
@@ -81,7 +82,7 @@ class ProxyProgramTest < Minitest::Test
     proxy("--upstream", up.url, "--cache", "memory:1m", "--workers", "2", config: "drain_delay 0") do |served|
       served.until_true("a response of each worker") { served.get("/") && up.requests.size == 2 }
       assert_equal "each of 2 workers: 1 response removed\n", ask(served, "purge", "http://example.org/")
-      assert_match(/the app is asked/, ask(served, "explain", "http://example.org/"))
+      assert_match(/the upstream is asked/, ask(served, "explain", "http://example.org/"))
     end
   end
 

@@ -279,6 +279,7 @@ class CacheTest < Minitest::Test
     assert_equal "key: http://example.org/a\nthe app is asked, and its response stored if it may be shared", explain.call
     get("/a", "HTTP_ACCEPT_LANGUAGE" => "de")
     assert_match(/accept-language "de".*\na stored response is used: fresh for (60|59) s/m, explain.call("HTTP_ACCEPT_LANGUAGE" => "de"))
+    assert_match(/headers of the key: no accept-language\nthe app is asked.*; for other headers a response is stored\z/, explain.call)
     assert_match(/not shared: cookie\z/, explain.call("HTTP_COOKIE" => "a=1"))
     assert_match(/not shared: env \(my.user in Rack's env\)/, explain.call("my.user" => 7))
     assert_equal 1, @calls

@@ -36,13 +36,16 @@ module NeverBlock
       end
 
       # @return [String]
-      def to_s
+      def to_s = text
+
+      # @param app [String] what the app is called
+      # @return [String]
+      def text(app: "the app")
         lines = ["key: #{@key || "none"}"]
         lines << "revision: #{@revision}" if @revision
-        unless @headers.empty?
-          lines << "headers of the key: #{@headers.map { |name, value| "#{name} #{value.inspect}" }.join(", ")}"
-        end
-        (lines << sentence).join("\n")
+        names = @headers.map { |name, value| shown(name, value) }.uniq
+        lines << "headers of the key: #{names.join(", ")}" if names.any?
+        (lines << "#{sentence(app)}#{others}").join("\n")
       end
 
       private
@@ -50,7 +53,7 @@ module NeverBlock
       def look_up(rooms, env, request)
         lookup = Lookup.new(rooms, env, request, rooms.fetch_env.extras(env))
         entry = lookup.entry
-        @others = rooms.store.read(@key).size unless entry
+        @others = rooms.store.read(@key).size - (entry ? 1 : 0)
         @headers = Revision.without(entry ? entry.vary : lookup.fill_key.last)
         @ttl = rooms.settings.freshness(entry).ttl(Process.clock_gettime(Process::CLOCK_REALTIME)).floor if entry
         @action =
@@ -64,22 +67,28 @@ module NeverBlock
           end
       end
 
-      def sentence
+      # Unusual headers have the names of Rack's env.
+      def shown(name, value)
+        name = name.delete_prefix("HTTP_").downcase.tr("_", "-") if name.start_with?("HTTP_")
+        value ? "#{name} #{value.inspect}" : "no #{name}"
+      end
+
+      def sentence(app)
         case @action
         when :bypass
-          "the app is asked, and its response is not shared: #{@reason}#{" (#{@foreign} in Rack's env)" if @foreign}"
+          "#{app} is asked, and its response is not shared: #{@reason}#{" (#{@foreign} in Rack's env)" if @foreign}"
         when :hit then "a stored response is used: fresh for #{@ttl} s"
         when :stale then "a stored response is validated: stale for #{-@ttl} s"
         when :join then "the request waits for a fetch that is under way"
         when :alone
-          "the app is asked for this request alone: " +
+          "#{app} is asked for this request alone: " +
             (@state ? "outer middleware has set #{@state}" : "its last response could not be shared (#{@why})")
-        else "the app is asked, and its response stored if it may be shared#{others}"
+        else "#{app} is asked, and its response stored if it may be shared"
         end
       end
 
       def others
-        return if @others.zero?
+        return unless @others&.positive?
         "; for other headers #{(@others == 1) ? "a response is" : "#{@others} responses are"} stored"
       end
     end

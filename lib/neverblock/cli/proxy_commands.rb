@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../server/commands"
+require_relative "proxy_question"
 
 module NeverBlock
   class CLI
@@ -18,7 +19,7 @@ module NeverBlock
 
       # @return [void]
       def register
-        Server::Commands.register("explain") { |url| explain(url) }
+        Server::Commands.register("explain") { |text| explain(ProxyQuestion.read(text).env) }
         Server::Commands.register("purge") { |url| removed(cache.purge(url)) }
         Server::Commands.register("purge-tag") { |tag| removed(cache.purge_tag(tag)) }
       end
@@ -31,11 +32,15 @@ module NeverBlock
 
       def removed(count) = "#{count} #{(count == 1) ? "response" : "responses"} removed"
 
-      def explain(url)
-        env = env_of(url)
+      def explain(env)
         refusal = @proxy.refuse({**env, "rack.errors" => nil})
         return "refused with #{refusal.first}: #{refusal.last.join.chomp}" if refusal
-        [@cache ? @cache.explain(env) : "there is no cache: each request is sent to an upstream", *upstreams].join("\n")
+        [by_cache(env), *upstreams].join("\n")
+      end
+
+      def by_cache(env)
+        return "there is no cache: each request is sent to an upstream" unless @cache
+        @cache.explain(env).text(app: "the upstream")
       end
 
       def upstreams
@@ -49,13 +54,6 @@ module NeverBlock
         return "in use" unless stats[:out]
         return "left alone after failures, for #{stats[:out_seconds].ceil} s more" if stats[:out_seconds] > 0
         "left alone after failures: #{stats[:trying] ? "a" : "the next"} request tries it"
-      end
-
-      def env_of(url)
-        scheme, authority, path, query = Cache.parts_of(url)
-        path = "/" if path.to_s.empty?
-        {"REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => path, "QUERY_STRING" => query.to_s,
-         "REQUEST_URI" => query ? "#{path}?#{query}" : path, "HTTP_HOST" => authority, "rack.url_scheme" => scheme}
       end
     end
   end

@@ -1,12 +1,13 @@
 # frozen_string_literal: true
 
 require_relative "control_command"
+require_relative "proxy_question"
 
 module NeverBlock
   class CLI
     # neverblock proxy explain, purge and purge-tag: asks the running proxy on its control socket.
     #
-    #   ProxyControl.new("explain", ["http://example.org/"]).call    # => 0
+    #   ProxyControl.new("explain", ["http://example.org/", "-H", "Accept: */*"]).call    # => 0
     # @api private
     class ProxyControl < ControlCommand
       COMMANDS = {
@@ -14,10 +15,11 @@ module NeverBlock
         "purge" => ["URL", "remove the stored responses of a URL"],
         "purge-tag" => ["TAG", "remove the stored responses with a tag"]
       }.freeze
+      EXPLAIN = "explain"
       SOCKET = "neverblock-proxy.sock"
       # What a request target can't have (RFC 3986, section 2).
       UNSAFE = /[^!-~]|#/
-      private_constant :SOCKET, :UNSAFE
+      private_constant :EXPLAIN, :SOCKET, :UNSAFE
 
       # The user's own folder for sockets.
       # @param env [Hash] the environment
@@ -42,6 +44,7 @@ module NeverBlock
       def initialize(command, arguments, out: $stdout, env: ENV)
         super(command, arguments, out:)
         @env = env
+        @fields = []
       end
 
       # @return [Integer] the exit status
@@ -62,6 +65,7 @@ module NeverBlock
         parser = OptionParser.new("Usage: neverblock proxy #{@command} #{word} [options]\n\n  #{says}\n") do |options|
           @files.options(options)
           options.on("--control PATH", "the control socket, if no configuration names it") { |name| @path = name }
+          fields(options) if @command == EXPLAIN
           options.on("-h", "--help", "this text") do
             @out.puts(options)
             @answered = true
@@ -69,12 +73,17 @@ module NeverBlock
         end
         rest = parser.parse(@arguments)
         return if @answered
-        @argument = rest.first
+        @argument = ProxyQuestion.new(rest.first.to_s, @fields).to_s
         return if rest.size == 1 && !UNSAFE.match?(@argument)
         raise ConfigurationError, "proxy #{@command} takes one #{word}, percent-encoded, and got " \
           "#{rest.empty? ? "none" : rest.join(" ")}. neverblock proxy #{@command} --help lists the options"
       rescue OptionParser::ParseError => error
         raise ConfigurationError, "#{error.message}. neverblock proxy #{@command} --help lists the options", cause: nil
+      end
+
+      def fields(parser)
+        parser.on("-H", "--header 'NAME: VALUE'", "a header of the request, as curl -H; may be repeated.",
+          "curl itself sends Accept: */*") { |line| @fields << line }
       end
 
       def path = @path ||= configuration[:control] || ProxyControl.default_path(@env) || none

@@ -102,6 +102,11 @@ class CLIProxyCommandTest < Minitest::Test
     ["explain"] => /proxy explain takes one URL, percent-encoded, and got none/,
     ["explain", "http://a/ b"] => /percent-encoded/,
     ["purge", "http://a/\r\nX: y"] => /percent-encoded/,
+    ["explain", "http://a/", "-H", "Accept"] => /-H "Accept" is no field\. Write it as -H 'Accept: text\/html'/,
+    ["explain", "http://a/", "-H", "X-A: a\r\nX-B: b"] => /is no field/,
+    ["explain", "http://a/", "-H", "X_A: b"] => /is no field/,
+    ["explain", "http://a/", "-H", "Host: b"] => /-H "Host: b" has no meaning here: the URL has the host/,
+    ["purge", "http://a/", "-H", "Accept: a"] => /invalid option: -H/,
     ["explain", "http://a/"] => /no control socket is known\. Start the proxy with --control PATH/
   }.each do |arguments, message|
     define_method(:"test_#{arguments.join(" ").inspect}_is_refused") do
@@ -153,7 +158,7 @@ class CLIProxyCommandTest < Minitest::Test
 
   def test_help
     assert_match(/--upstream URL.*8000/m, cli("--help")[1])
-    assert_match(/Usage: neverblock proxy explain URL/, cli("explain", "--help")[1])
+    assert_match(/Usage: neverblock proxy explain URL.*-H, --header 'NAME: VALUE'/m, cli("explain", "--help")[1])
   end
 
   # ---- what the server does of it ----
@@ -172,6 +177,22 @@ class CLIProxyCommandTest < Minitest::Test
     assert_equal [true, "0 responses removed"], ask("purge-tag", "a")
     assert_equal false, ask("purge", "nonsense").first
     assert_equal [false, "this app has no command other"], ask("other", "")
+  end
+
+  def test_a_request_with_headers_is_explained
+    cache = NeverBlock::Cache.new(->(_env) { [200, {"cache-control" => "max-age=60", "vary" => "accept, x-a"}, ["x"]] })
+    NeverBlock::CLI::ProxyCommands.new(NeverBlock::Proxy.new("http://127.0.0.1:9"), cache).register
+    env = {"REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => "/p", "QUERY_STRING" => "q&url=http://b/", "HTTP_HOST" => "a", "rack.url_scheme" => "http"}
+    %w[*/* text/html].each { |accept| cache.call(env.merge("HTTP_ACCEPT" => accept)).last.to_enum.to_a }
+    explain = ->(*fields) { ask("explain", NeverBlock::CLI::ProxyQuestion.new("http://a/p?q&url=http://b/", fields).to_s).last.lines(chomp: true)[0..2] }
+    key = "key: http://a/p?q&url=http://b/"
+    assert_equal [key, "headers of the key: no accept, no x-a", "the upstream is asked, and its response stored if it may be shared; for other headers 2 responses are stored"], explain.call
+    hit = explain.call("Accept: */*", "User-Agent: curl/8.5.0")
+    assert_equal [key, 'headers of the key: accept "*/*", no x-a'], hit.first(2)
+    assert_match(/\Aa stored response is used: fresh for \d+ s; for other headers a response is stored\z/, hit.last)
+    assert_equal 'headers of the key: no accept, x-a "b,c & d"', explain.call("x-a:b", "X-A:  c & d ")[1]
+    assert_equal 'headers of the key: no accept, no x-a, x-b "b"', explain.call("X-B: b")[1]
+    assert_equal "the upstream is asked, and its response is not shared: cookie", explain.call("Cookie: a=1")[1]
   end
 
   def test_the_state_of_upstreams

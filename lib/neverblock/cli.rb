@@ -6,7 +6,7 @@
 #     cli/serve.rb            serve, check-config
 #     cli/control_command.rb  stop, restart, reload, reopen, status
 #     cli/cache_command.rb    cache report
-#     cli/proxy_command.rb    proxy; cli/proxy_app.rb: what it serves
+#     cli/proxy_command.rb    proxy; cli/proxy_app.rb: what it serves; cli/proxy_log.rb: its log
 #     cli/proxy_control.rb    proxy explain, purge; cli/proxy_commands.rb: their end in the server;
 #                             cli/proxy_question.rb: the request that explain is about
 #     cli/files.rb            the configuration files that -C names

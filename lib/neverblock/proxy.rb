@@ -22,7 +22,7 @@ module NeverBlock
   #   least_requests.rb, consistent_hash.rb      how one is chosen among those that are well
   #   health.rb, probe.rb                        checks of the upstreams
   #   forwarding.rb                              one request; body.rb, tunnel.rb, accel.rb: the response's content
-  #   failure.rb, error_lines.rb                 what a client gets, and the log has, instead
+  #   failure.rb, error_lines.rb                 what a client gets, and the log has, instead; log.rb: which log
   #   upstream_lines.rb                          the log's lines about upstreams that go and come back
   #
   # Beneath that is an HTTP/1.1 client, which is made for a proxy and is not a general one:
@@ -78,6 +78,7 @@ module NeverBlock
     require_relative "proxy/limited_input"
     require_relative "proxy/incoming"
     require_relative "proxy/failure"
+    require_relative "proxy/log"
     require_relative "proxy/error_lines"
     require_relative "proxy/upstream_lines"
     require_relative "proxy/least_requests"
@@ -99,11 +100,12 @@ module NeverBlock
       @pools = upstreams.map { |upstream| ConnectionPool.new(upstream, **@settings.pool) }
       @backends = Backends.new(@pools.map { |pool| Backend.new(pool) }, most_failures: @settings.max_failures,
         shortest: @settings.out_for, longest: @settings.longest_out, policy: @settings.policy)
-      @health = Health.new(@backends, @settings.health) if @settings.health
+      log = Log.new(@settings.log)
+      @health = Health.new(@backends, @settings.health, log:) if @settings.health
       @via = Via.new(@settings.via, upstreams.map(&:url))
       @guard = Guard.new(@settings, @via)
-      @lines = ErrorLines.new
-      @parts = Forwarding::Parts.new(settings: @settings, backends: @backends, via: @via, lines: @lines,
+      @lines = ErrorLines.new(log)
+      @parts = Forwarding::Parts.new(settings: @settings, backends: @backends, via: @via, lines: @lines, log:,
         incoming: Incoming.new(@settings, @via, Forwarded.new(@settings.forwarded, @settings.trusted_clients)))
       Registry.add(self)
     end

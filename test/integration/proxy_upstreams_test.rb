@@ -42,19 +42,19 @@ class ProxyUpstreamsTest < Minitest::Test
     front_of([url, url_of(back_end("live"))], out_for: 0.05, longest_out: 0.05)
     wait_until("it to be left alone twice") { ask(get) && proxy.stats[url][:taken_out] >= 2 }
     lines = -> { proxy_log.lines(chomp: true).grep(/upstream #{url}: /) }
-    assert_match(/\Aneverblock proxy: upstream #{url}: left alone, for 0\.[01] s at first, since a request failed: can't connect to the upstream #{url}: .*refused/, lines.call.first)
+    assert_match(/\A[^ ]+Z \[#{Process.pid}\] warn: neverblock proxy: upstream #{url}: left alone, for 0\.[01] s at first, since a request failed: can't connect to the upstream #{url}: .*refused/, lines.call.first)
     assert_equal 1, lines.call.size
     back_end("again", port:)
     wait_until("it to respond") { ask(get)["x-name"] == "again" }
     5.times { ask(get) }
-    assert_equal ["neverblock proxy: upstream #{url}: requests again, since it has responded"], lines.call.drop(1)
+    assert_equal ["neverblock proxy: upstream #{url}: requests again, since it has responded"], lines.call.drop(1).map { |line| line[/neverblock.*/] }
   end
 
   def test_several_failures_in_a_row_are_told_with_the_last
     ill = NeverBlockTest::ScriptedUpstream.new(->(peer) { peer << "nonsense \e[2J\r\n\r\n" while peer.request })
     front_of([ill.url, url_of(back_end("live"))], max_failures: 2)
     4.times { ask(get) }
-    assert_match(/^neverblock proxy: upstream #{ill.url}: left alone, for [01]\.\d s at first, since 2 requests in a row failed\. The last: upstream #{ill.url}: an invalid response/, proxy_log)
+    assert_match(/neverblock proxy: upstream #{ill.url}: left alone, for [01]\.\d s at first, since 2 requests in a row failed\. The last: upstream #{ill.url}: an invalid response/, proxy_log)
     refute_includes proxy_log, "\e"
   ensure
     ill&.close

@@ -73,7 +73,29 @@ class ProxyProgramTest < Minitest::Test
       asked = well.requests.size
       10.times { |number| served.get("/#{number}") }
       assert_equal 0, well.requests.drop(asked).grep_v(/\AGET \/up /).size
-      assert_match(/no more requests, since 2 checks of GET \/up failed. The last: its status is 503/, served.errors)
+      assert_match(/^[^ ]+Z \[\d+\] warn: neverblock proxy: upstream #{ill.url}: no more requests, since 2 checks of GET \/up failed. The last: its status is 503/, served.errors)
+    end
+  end
+
+  # Also after the file was renamed.
+  def test_the_error_log_has_the_lines_about_upstreams
+    up = upstream("well")
+    [0, 1].each do |workers|
+      config = "drain_delay 0\nerror_log 'error.log'\nupstream '#{up.url}', 'http://127.0.0.1:9'\nproxy options: {hosts: ['a.example']}"
+      Dir.mktmpdir("nb") do |folder|
+        command = [EXE, "proxy", "--listen", "unix://#{folder}/s", "--control", "control.sock", "--workers", workers.to_s]
+        ServeProcess.open("", config:, command:) do |served|
+          log = "#{served.folder}/error.log"
+          get = ->(host) { UNIXSocket.open("#{folder}/s") { |io| (io << "GET / HTTP/1.0\r\nHost: #{host}\r\n\r\n") && io.read } }
+          served.until_true("the server") { File.exist?(log) && File.read(log).include?("info: NeverBlock") }
+          served.until_true("a line") { get.call("a.example") && File.read(log).match?(/^[^ ]+Z \[\d+\] warn: neverblock proxy: upstream http:\/\/127\.0\.0\.1:9: left alone/) }
+          File.rename(log, "#{log}.1")
+          ServeProcess.command(served.folder, "reopen", "--control", "control.sock")
+          served.until_true("a line in the new file") { get.call("b.example") && File.read(log).include?("warn: neverblock proxy: http_request_denied") }
+          served.stop
+          refute_includes served.errors, "neverblock proxy:"
+        end
+      end
     end
   end
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "proxy_commands"
+require_relative "proxy_log"
 
 module NeverBlock
   class CLI
@@ -18,6 +19,7 @@ module NeverBlock
       # @param configuration [Server::Configuration]
       def initialize(configuration)
         @configuration = configuration
+        @log = ProxyLog.new(configuration)
       end
 
       # @return [nil] there is no directory to enter
@@ -49,6 +51,7 @@ module NeverBlock
       def load
         Patches.apply
         compile
+        @log.open
         cache = Cache.new(proxy, **cache_options, store: @configuration.blame(:proxy_cache) { store }) if cached?
         ProxyCommands.new(proxy, cache).register
         cache ? ->(env) { proxy.refuse(env) || cache.call(env) } : proxy
@@ -64,7 +67,9 @@ module NeverBlock
         RubyVM::YJIT.enable if defined?(RubyVM::YJIT.enable) && ENV["RUBY_YJIT_ENABLE"] != "0"
       end
 
-      def proxy = @proxy ||= Proxy.new(@configuration[:upstream], **@configuration[:proxy_options])
+      def proxy
+        @proxy ||= Proxy.new(@configuration[:upstream], log: @log, **@configuration[:proxy_options])
+      end
 
       def store = Cache::Stores.open(cache_options[:store])
 

@@ -2,11 +2,11 @@
 
 module NeverBlock
   class Proxy
-    # The proxy's lines in `rack.errors`: of one kind at most one a second, with the number of those that were left out.
+    # The proxy's lines about requests: of one kind at most one a second, with the number of those that were left out.
     # What comes from a client or an upstream is escaped.
     #
     #   lines.write(env, "connection_refused", "http://127.0.0.1:3000", "can't connect …")
-    #   # neverblock proxy: connection_refused: can't connect … (GET /cart)
+    #   # … neverblock proxy: connection_refused: can't connect … (GET /cart)
     # @api private
     class ErrorLines
       include MonotonicClock
@@ -26,7 +26,9 @@ module NeverBlock
         text.b[0, most].gsub(/[^\x20-\x7e]/n) { |byte| format("\\x%02x", byte.ord) }
       end
 
-      def initialize
+      # @param log [Log]
+      def initialize(log = Log.new)
+        @log = log
         @seen = {}
         @lock = Thread::Mutex.new
       end
@@ -40,9 +42,7 @@ module NeverBlock
         left_out = turn([token, upstream]) or return
         more = " (#{left_out} more of this kind before it)" if left_out > 0
         asked = ErrorLines.plain("#{env["REQUEST_METHOD"]} #{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}", PATH)
-        env["rack.errors"]&.write("neverblock proxy: #{token}: #{ErrorLines.plain(message)} (#{asked})#{more}\n")
-      rescue SystemCallError, IOError
-        nil # a log that can't be written costs no client its response
+        @log.warn("#{token}: #{ErrorLines.plain(message)} (#{asked})#{more}", env["rack.errors"])
       end
 
       private

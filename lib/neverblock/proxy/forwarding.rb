@@ -9,7 +9,7 @@ module NeverBlock
     # @api private
     class Forwarding
       # What all requests share.
-      Parts = Struct.new(:settings, :backends, :incoming, :via, :lines) do
+      Parts = Struct.new(:settings, :backends, :incoming, :via, :lines, :log) do
         # @param failure [Failure]
         # @return [Hash{String=>String}] RFC 9209
         def proxy_status(failure)
@@ -112,7 +112,7 @@ module NeverBlock
         @exchange.max_head = @settings.max_response_head
         @exchange.on_interim = method(:interim) if interim?
         response = @exchange.call
-        UpstreamLines.back(@env["rack.errors"], backend) if @parts.backends.well(backend)
+        UpstreamLines.back(@parts.log, @env["rack.errors"], backend) if @parts.backends.well(backend)
         response
       ensure
         backend.counts[:retries] += 1 if @exchange&.retried?
@@ -131,7 +131,7 @@ module NeverBlock
         backend.outcomes[:failed] += 1
         return if ours?(error) || (begun && TotalTimeout === error)
         seconds = @parts.backends.failed(backend, connect: unsent?(error))
-        UpstreamLines.left_alone(@env["rack.errors"], backend, seconds, error) if seconds
+        UpstreamLines.left_alone(@parts.log, @env["rack.errors"], backend, seconds, error) if seconds
       end
 
       # The client's, the settings' or this host's.

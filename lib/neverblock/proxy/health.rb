@@ -16,8 +16,8 @@ module NeverBlock
 
       # @param backends [Backends]
       # @param probe [Probe]
-      # @param log [#write, nil] nil: the standard error
-      def initialize(backends, probe, log: nil)
+      # @param log [Log]
+      def initialize(backends, probe, log: Log.new)
         @backends = backends
         @probe = probe
         @log = log
@@ -78,7 +78,7 @@ module NeverBlock
           "requests again, since #{checks} passed")
       end
 
-      def say(backend, text) = UpstreamLines.write(@log || $stderr, backend, text)
+      def say(backend, text) = UpstreamLines.write(@log, $stderr, backend, text)
     end
   end
 end

@@ -52,6 +52,10 @@ module NeverBlock
         (Hash === value) ? Probe.build(value) : ValueType::REFUSED
       end
 
+      LOG = ValueType.new("an object with warn, such as a Logger") do |value|
+        value.respond_to?(:warn) ? value : ValueType::REFUSED
+      end
+
       # Each with its type and default.
       OPTIONS = {
         host: [HOST, :keep], hosts: [HOSTS.optional, nil],
@@ -63,14 +67,14 @@ module NeverBlock
         upgrades: [PROTOCOLS, ["websocket"]], tunnel_idle: [SECONDS, 300], max_tunnels: [COUNT, 1_000],
         max_failures: [COUNT, 3], out_for: [SECONDS, 1], longest_out: [SECONDS, 30], max_tries: [COUNT, 3],
         balance: [ValueType.one_of(:least, :hash), :least], hash_by: [HASH_BY, :url], hash_load: [LOAD, 1.25],
-        health: [HEALTH.optional, nil]
+        health: [HEALTH.optional, nil], log: [LOG.optional, nil]
       }.freeze
       # Options of each {ConnectionPool}.
       POOL = %i[max_connections max_idle idle_timeout max_age max_waiting].freeze
       # Options of each {Upstream} that is given as a String.
       UPSTREAM = %i[timeouts ca_file server_name proxy_protocol].freeze
       private_constant :COUNT, :SECONDS, :SIZE, :FLAG, :NAME, :NEVER, :HOST, :VIA, :NETWORKS, :HOSTS, :PROTOCOLS,
-        :HASH_BY, :LOAD, :HEALTH, :OPTIONS, :POOL, :UPSTREAM
+        :HASH_BY, :LOAD, :HEALTH, :LOG, :OPTIONS, :POOL, :UPSTREAM
 
       attr_reader(*OPTIONS.keys)
 

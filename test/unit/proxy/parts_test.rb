@@ -146,9 +146,22 @@ class ProxyPartsTest < Minitest::Test
     env = {"rack.errors" => log = StringIO.new, "REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => "/\e[31m\n"}
     5.times { lines.write(env, "a", nil, "b\nc\xFF") }
     lines.write(env, "other", nil, "x" * 10_000)
-    assert_equal "neverblock proxy: a: b\\x0ac\\xff (GET /\\x1b[31m\\x0a)", log.string.lines(chomp: true).first
+    assert_match(/\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \[#{Process.pid}\] warn: neverblock proxy: a: b/, log.string)
+    assert_operator log.string.lines(chomp: true).first, :end_with?, "neverblock proxy: a: b\\x0ac\\xff (GET /\\x1b[31m\\x0a)"
     assert_equal 2, log.string.lines.size
     assert_operator log.string.bytesize, :<, 1_000
+  end
+
+  def test_lines_go_to_a_logger
+    said = []
+    logger = Object.new.tap { |one| one.define_singleton_method(:warn) { |text| said << text } }
+    proxy = Proxy.new("http://127.0.0.1:9", hosts: ["a"], log: logger)
+    env = {"rack.errors" => errors = StringIO.new, "REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => "/", "HTTP_HOST" => "b"}
+    assert_equal 421, proxy.refuse(env).first
+    assert_equal [["neverblock proxy: http_request_denied: this host is not served here (GET /)"], ""], [said, errors.string]
+    assert_equal 502, Proxy.new("http://127.0.0.1:9", log: Object.new.tap { |one| one.define_singleton_method(:warn) { |_| raise Errno::EPIPE } })
+      .call(env.merge("QUERY_STRING" => "", "rack.url_scheme" => "http")).first, "a log that can't be written"
+    assert_match(/log: 5 is not an object with warn/, assert_raises(NeverBlock::ConfigurationError) { Proxy.new("http://127.0.0.1:9", log: 5) }.message)
   end
 
   def test_failures_have_a_status_for_each_error

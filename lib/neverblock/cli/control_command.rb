@@ -104,6 +104,9 @@ module NeverBlock
 
       def configuration
         Server::Configuration.new.tap { |configuration| @files.load(configuration) }
+      rescue ConfigurationError => error
+        raise ConfigurationError, "#{error.message}\nThe server was not asked. To ask it, give its control socket: " \
+          "--control PATH", cause: nil
       end
 
       def done(body)

@@ -47,6 +47,19 @@ class CLIControlCommandTest < Minitest::Test
     assert_equal [0, "{\"state\":\"serving\"}\n"], served([200, '{"state":"serving"}']) { command("status", "--json") }.first(2)
   end
 
+  def test_a_mistake_in_the_file_does_not_keep_from_asking
+    Dir.mktmpdir("nb") do |folder|
+      File.write("#{folder}/x.rb", "workers 2\n)")
+      [%w[stop], %w[status], %w[proxy explain http://a/]].each do |words|
+        err = StringIO.new
+        assert_equal 64, NeverBlock::CLI.new([*words, "-C", "#{folder}/x.rb"], out: StringIO.new, err:).call
+        assert_match(/x\.rb:2: .*syntax error.*\nThe server was not asked\. To ask it, give its control socket: --control PATH$/m, err.string)
+      end
+      status, out, = served([200, "stopped\n"]) { command("stop", "-C", "#{folder}/x.rb") }
+      assert_equal [0, "stop: stopped\n"], [status, out]
+    end
+  end
+
   def test_stop_returns_when_the_process_has_ended
     status, out, err, requests = served([200, "stopped\n"]) { command("stop") }
     assert_equal [0, "stop: stopped\n", "", ["POST /stop HTTP/1.0"]], [status, out, err, requests]

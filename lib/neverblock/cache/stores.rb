@@ -29,7 +29,7 @@ module NeverBlock
       POSTGRES = {**REMOTE, table: :text, bytes: :size}.freeze
       OPTIONS = {
         memory: {over: :object, fresh_for: :seconds, **LIMITS}.freeze,
-        file: {bytes: :size, namespace: :text, max_entries: :count, memory: :size, descriptors: :count, log: :object,
+        file: {bytes: :room, namespace: :text, max_entries: :count, memory: :size, descriptors: :count, log: :object,
                **LIMITS}.freeze,
         redis: REMOTE, rediss: REMOTE, unix: REMOTE, memcached: REMOTE, postgres: POSTGRES, postgresql: POSTGRES
       }.freeze
@@ -38,12 +38,16 @@ module NeverBlock
       BYTES = ValueType.bytes(least: 1)
       COUNT = ValueType.count(least: 1)
       REMEDY = 'For example: "memory:256m", "file:/var/cache/app?bytes=2g", or "redis://cache.internal"'
+      FILE_REMEDY = 'For example: "file:/var/cache/app?bytes=2g"'
+      # A text has a number of bytes without a unit. Less than this is meant in another unit.
+      BARE = /\A\d+\z/
+      LEAST = 64 << 10
       # Of a URL with these the parameters that are not ours are the client's.
       FOREIGN = %i[postgres postgresql unix].freeze
       # The user and password in a URL.
       SECRETS = %r{//[^/@]*@}
       private_constant :METHODS, :LIMITS, :REMOTE, :POSTGRES, :OPTIONS, :FOREIGN, :SECRETS, :SIZE, :FACTORS, :BYTES,
-        :COUNT, :REMEDY
+        :COUNT, :REMEDY, :FILE_REMEDY, :BARE, :LEAST
 
       class << self
         # @param spec [String, Hash, Object]
@@ -68,7 +72,7 @@ module NeverBlock
           case kind
           when nil then adopt(spec)
           when :memory
-            size(place, "memory:")
+            room(place, "memory:")
             check(options[:over]) if options[:over]
           when :file then check_file(place, options)
           end
@@ -139,7 +143,7 @@ module NeverBlock
         end
 
         def memory(size, options)
-          bytes = size(size, "memory:")
+          bytes = room(size, "memory:")
           over = options.delete(:over) or return MemoryStore.new(bytes:, **options)
           useless = options.keys - [:fresh_for]
           return TwoLevels.new(bytes:, over: Stores.open(over), **options) if useless.empty?
@@ -154,14 +158,23 @@ module NeverBlock
         def check_file(path, options)
           path = path.to_s
           unless path.start_with?("/")
-            raise ConfigurationError, "store: #{path.inspect} is not an absolute path. #{REMEDY}"
+            raise ConfigurationError, "store: #{path.inspect} is not an absolute path. #{FILE_REMEDY}"
           end
           return if options[:bytes]
-          raise ConfigurationError, "store: the size of the file store #{path} is missing. #{REMEDY}"
+          raise ConfigurationError, "store: the size of the file store #{path} is missing. #{FILE_REMEDY}"
+        end
+
+        # The size of a store. As a number, and with a unit, any size is meant as it is.
+        def room(value, name)
+          bytes = size(value, name)
+          return bytes unless bytes < LEAST && String === value && BARE.match?(value.strip)
+          raise ConfigurationError, "store: #{name} #{value} would be a store of #{bytes} bytes. " \
+            "Did you mean #{name.chomp(":")}#{(name == "memory:") ? ":" : "="}#{bytes}m?"
         end
 
         def convert(type, value, name)
           case type
+          when :room then room(value, name)
           when :size then size(value, name)
           when :count then checked(COUNT, (Integer(value, 10, exception: false) if String === value) || value, name)
           when :seconds then (Float(value, exception: false) if String === value) || value

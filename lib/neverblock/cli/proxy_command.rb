@@ -70,6 +70,9 @@ module NeverBlock
       def parse(command = "proxy")
         super or return
         return true unless @named
+        if COLLAPSE.key?(@named) && @proxy.key?(:collapse)
+          raise ConfigurationError, "--collapse #{@named}: write --collapse=#{@named}"
+        end
         raise ConfigurationError, "#{@named}: neverblock proxy serves upstreams, and no file. " \
           "For example: neverblock proxy --upstream http://127.0.0.1:3000"
       end
@@ -110,7 +113,7 @@ module NeverBlock
           timeout(text)
         end
         parser.on("--health PATH", "check upstreams by a GET of this path, such as /up") do |path|
-          @proxy_options[:health] = {path:}
+          @proxy_options[:health] = {path: health(path)}
         end
         parser.on("--balance MODE",
           "least: the upstream with the fewest requests; hash: one for each URL (least)") do |text|
@@ -137,6 +140,12 @@ module NeverBlock
         parser.on("--ttl SECONDS", "keep responses that do not say for how long they are fresh") do |text|
           @proxy[:ttl] = seconds(text, "--ttl")
         end
+      end
+
+      def health(path)
+        return path if path.start_with?("/")
+        raise ConfigurationError, "--health: path: #{path.inspect} is not a path that begins with \"/\", such as " \
+          "/up. The address of probes and /metrics is the directive health: health \"tcp://127.0.0.1:9090\""
       end
 
       def timeout(text)

@@ -303,7 +303,7 @@ module NeverBlock
 
       topic "Operation"
 
-      directive :health, value: [ValueType.address.optional, nil], example: 'health "tcp://0.0.0.0:9090"', says: <<~TEXT
+      directive :health, value: [ValueType.probes.optional, nil], example: 'health "tcp://0.0.0.0:9090"', says: <<~TEXT
         An address for probes, apart from the app's: `/livez`, `/readyz`, `/stats` with all numbers as JSON, and
         `/metrics` for Prometheus. With workers the supervisor answers there, without them a thread of its own, so
         that probes see a blocked loop.

@@ -24,6 +24,18 @@ module NeverBlock
         end
       end
 
+      # @return [ValueType] an address for probes. A path would be that of a proxy's checks
+      def self.probes
+        plain = address
+        new(plain.words) do |value|
+          plain.take(value)
+        rescue Invalid => error
+          raise unless value.start_with?("/")
+          raise Invalid, "#{error.message}. For checks of upstreams write proxy options: " \
+            "{health: {path: #{value.inspect}}}"
+        end
+      end
+
       # @return [ValueType] a path that a unix socket can have
       def self.socket_path
         new("a path") do |value|

@@ -19,7 +19,7 @@ class CacheStoresTest < Minitest::Test
   def test_memory
     {
       "memory:256m" => 256 << 20, "memory:64k" => 64 << 10, "memory:2G" => 2 << 30, "memory:1048576" => 1 << 20, "memory:64 KiB" => 64 << 10,
-      "memory: 5 m" => 5 << 20, "Memory:1m?max_entry=10k&max_variants=3" => 1 << 20, {memory: "3m"} => 3 << 20, {"memory" => 4_096} => 4_096
+      "memory: 5 m" => 5 << 20, "Memory:1m?max_entry=10k&max_variants=3" => 1 << 20, {memory: "3m"} => 3 << 20, {"memory" => 4_096} => 4_096, "memory:65536" => 64 << 10, "memory:1k" => 1 << 10
     }.each do |spec, bytes|
       store = Stores.open(spec)
       assert_instance_of NeverBlock::Cache::MemoryStore, store
@@ -112,6 +112,9 @@ class CacheStoresTest < Minitest::Test
       "postgresql:///x?table=a;b" => /table: "a;b" is not a name/,
       "" => /is none/,
       "memory:" => /memory: "" is not a number of bytes/,
+      "memory:256" => /memory: 256 would be a store of 256 bytes\. Did you mean memory:256m\?/,
+      "memory:65535" => /Did you mean/,
+      "file:#{@folder}/c?bytes=2" => /bytes: 2 would be a store of 2 bytes\. Did you mean bytes=2m\?/,
       "memory:lots" => /memory: "lots"/,
       "memory:1m?size=3" => /a memory store has no option size. It has over, fresh_for, max_entry/,
       "memory:1m?max_tags=x" => /max_tags: "x" is not a whole number/,
@@ -119,7 +122,7 @@ class CacheStoresTest < Minitest::Test
       "memory:1m?%zz" => /no option %zz/,
       "file:" => /"" is not an absolute path/,
       "file:cache?bytes=1m" => /"cache" is not an absolute path/,
-      "file:#{@folder}" => /the size of the file store .* is missing/,
+      "file:#{@folder}" => /the size of the file store .* is missing\. For example: "file:\/var\/cache\/app\?bytes=2g"\z/,
       "file:#{@folder}?bytes=1m&namespace=.." => /namespace/,
       "file:/dev/null?bytes=1m" => /is not a folder/,
       {} => /is none/,

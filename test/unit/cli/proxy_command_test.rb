@@ -89,6 +89,9 @@ class CLIProxyCommandTest < Minitest::Test
     [*UPSTREAM, "config.ru"] => /config\.ru: neverblock proxy serves upstreams, and no file/,
     ["--upstream", "ftp://x"] => /"ftp:\/\/x" is not an address/,
     [*UPSTREAM, "--collapse=some"] => /--collapse=some: write on, off or same-url/,
+    [*UPSTREAM, "--collapse", "same-url"] => /--collapse same-url: write --collapse=same-url/,
+    [*UPSTREAM, "--health", ":9090"] => /":9090" is not a path that begins with "\/", such as \/up\. The address of probes and \/metrics is the directive health/,
+    [*UPSTREAM, "--cache", "memory:256"] => /Did you mean memory:256m\?/,
     [*UPSTREAM, "--ttl", "x"] => /--ttl: "x" is not a number/,
     [*UPSTREAM, "--ttl", "-1"] => /--ttl: "-1" is not a number of seconds, more than 0/,
     [*UPSTREAM, "--timeout", "5"] => /--timeout 5: write connect=2/,
@@ -131,6 +134,7 @@ class CLIProxyCommandTest < Minitest::Test
       "#{up}\nproxy cache: \"memory:1x\"" => /\Aneverblock: proxy\.rb:2: memory: "1x" is not/,
       "#{up}\nproxy cache: \"memory:1m?over=file:/x\"" => /\Aneverblock: proxy\.rb:2: store: the size of the file store \/x is missing/,
       "#{up}\nproxy cache: \"memory:1m\", cache_options: {wait: -1}" => /\Aneverblock: proxy\.rb:2: wait: -1 is not/,
+      "#{up}\nhealth \"/up\"" => /proxy\.rb:2: health "\/up": .*\. For checks of upstreams write proxy options: {health: {path: "\/up"}}/,
       "#{up}\npid_file \"none/server.pid\"" => /\Aneverblock: proxy\.rb:2: pid_file "none\/server\.pid": there is no folder/,
       "#{up}\nprox cache: \"memory:1m\"" => /\Aneverblock: proxy\.rb:2: there is no directive prox/
     }.each do |text, reason|

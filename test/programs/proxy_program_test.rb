@@ -156,6 +156,20 @@ class ProxyProgramTest < Minitest::Test
     end
   end
 
+  def test_a_reload_keeps_what_is_in_files_and_no_memory
+    {"memory:1m" => /NeverBlock; fwd=uri-miss/, "file:/FOLDER/cache?bytes=1m" => /NeverBlock; hit/}.each do |store, outcome|
+      up = upstream("well", "Cache-Control: max-age=60")
+      Dir.mktmpdir("nb") do |folder|
+        proxy("--upstream", up.url, "--cache", store.sub("/FOLDER", folder), "--workers", "1", config: "drain_delay 0") do |served|
+          served.get("/a")
+          assert_match(/1 of 1 workers have been replaced/, ServeProcess.command(served.folder, "reload", "--control", "control.sock"))
+          assert_match(outcome, served.get("/a"))
+          served.stop
+        end
+      end
+    end
+  end
+
   # With one process the old program would be gone before the next one finds the mistake.
   def test_a_reload_of_one_process_with_a_mistake_in_the_file
     up = upstream("well")

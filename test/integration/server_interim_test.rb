@@ -150,29 +150,32 @@ class ServerInterimTest < Minitest::Test
     assert_equal 200, wire.answer.status
   end
 
-  def test_no_early_hints_in_http_1_0
-    serve { |env| env["rack.early_hints"].call("link" => LINKS) || HELLO.call(env) }
-    answer = ask(get("/", version: "1.0"))
-    assert_equal [200, []], [answer.status, answer.interim]
-  end
-
-  def test_no_early_hints_where_they_are_off
-    serve(early_hints: false) { |env| [200, {}, [env.key?("rack.early_hints").to_s]] }
-    assert_equal "false", ask(get).body
-  end
-
-  def test_early_hints_that_come_too_late
-    hints = nil
-    serve do |env|
-      hints = env["rack.early_hints"]
-      [200, {}, Enumerator.new { |yielder| hints.call("link" => LINKS) || yielder << "a" }]
+  # What an app calls, and with what.
+  {"rack.early_hints" => [{"link" => LINKS}], "neverblock.interim" => [102, {}]}.each do |entry, arguments|
+    define_method(:"test_none_by_#{entry}_in_http_1_0") do
+      serve { |env| env[entry].call(*arguments) || HELLO.call(env) }
+      answer = ask(get("/", version: "1.0"))
+      assert_equal [200, []], [answer.status, answer.interim]
     end
-    wire = connect
-    answer = (wire << get).answer
-    assert_equal ["a", []], [answer.body, answer.interim]
-    wire.close
-    await_stats(connections: 0)
-    assert_raises(IOError) { hints.call("link" => LINKS) }
+
+    define_method(:"test_no_#{entry}_where_early_hints_are_off") do
+      serve(early_hints: false) { |env| [200, {}, [env.key?(entry).to_s]] }
+      assert_equal "false", ask(get).body
+    end
+
+    define_method(:"test_#{entry}_that_comes_too_late") do
+      late = nil
+      serve do |env|
+        late = env[entry]
+        [200, {}, Enumerator.new { |yielder| late.call(*arguments) || yielder << "a" }]
+      end
+      wire = connect
+      answer = (wire << get).answer
+      assert_equal ["a", []], [answer.body, answer.interim]
+      wire.close
+      await_stats(connections: 0)
+      assert_raises(IOError) { late.call(*arguments) }
+    end
   end
 
   def test_early_hints_within_early_hints
@@ -259,31 +262,6 @@ class ServerInterimTest < Minitest::Test
     assert_predicate wire, :quiet?
     steps << 1
     assert_equal 200, wire.answer.status
-  end
-
-  def test_no_other_interim_responses_in_http_1_0
-    serve { |env| env["neverblock.interim"].call(102, {}) || HELLO.call(env) }
-    answer = ask(get("/", version: "1.0"))
-    assert_equal [200, []], [answer.status, answer.interim]
-  end
-
-  def test_no_other_interim_responses_where_early_hints_are_off
-    serve(early_hints: false) { |env| [200, {}, [env.key?("neverblock.interim").to_s]] }
-    assert_equal "false", ask(get).body
-  end
-
-  def test_other_interim_responses_that_come_too_late
-    interim = nil
-    serve do |env|
-      interim = env["neverblock.interim"]
-      [200, {}, Enumerator.new { |yielder| interim.call(102, {}) || yielder << "a" }]
-    end
-    wire = connect
-    answer = (wire << get).answer
-    assert_equal ["a", []], [answer.body, answer.interim]
-    wire.close
-    await_stats(connections: 0)
-    assert_raises(IOError) { interim.call(102, {}) }
   end
 
   # 100 is the server's own, after 101 the connection is no HTTP, and after 200 another response could follow.

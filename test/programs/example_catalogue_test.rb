@@ -39,7 +39,7 @@ class ExampleCatalogueTest < Minitest::Test
     assert status.success?, output
     command = ["bin/rails", "server", "-p", "0", "-b", "127.0.0.1"]
     NeverBlockTest::ServeProcess.open(->(_) { folder }, command:, environment:, ruby: ["-W0"], library: []) do |served|
-      assert_includes served.get("/products"), "Product 1<"
+      assert_includes served.body("/products"), "Product 1<"
       assert_match(/^cache-status: NeverBlock; hit/i, served.get("/products"))
     end
   end

@@ -110,7 +110,7 @@ class SupervisionLoadsTest < Minitest::Test
 
   # The old program would be gone before the next one reads its configuration.
   {
-    "a syntax error" => ["workers 0\n)", /config\/neverblock\.rb:2: .*syntax error.*SyntaxError/],
+    "a syntax error" => ["workers 0\n)", /config\/neverblock\.rb:2: .*syntax error.*SyntaxError/m],
     "an unknown directive" => ["workers 0\n\nmax_in_fligth 5", /config\/neverblock\.rb:3: there is no directive max_in_fligth\./],
     "a bad value" => ["queue limit: -1", /config\/neverblock\.rb:1: queue limit: -1 is not a whole number/],
     "several mistakes" => ["workers -1\nnonsense 5", /config\/neverblock\.rb:1: workers -1 is not .*(?:\\n|\n)config\/neverblock\.rb:2: there is no directive nonsense/],

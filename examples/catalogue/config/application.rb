@@ -22,14 +22,14 @@ module Catalogue
     config.active_record.maintain_test_schema = false # the tests load it
 
     # Workers share what is stored, so that a purge by one of them counts for all: folders here, Redis or Solid Cache
-    # elsewhere.
+    # elsewhere. Pages of the tests' database are not those of development.
     config.action_controller.perform_caching = true
-    config.cache_store = :file_store, root.join("tmp/cache").to_s
+    config.cache_store = :file_store, root.join("tmp", Rails.env, "cache").to_s
 
     # The last one is outermost: it counts all requests. Those that the cache answers never reach Rails.
     config.middleware.insert_before 0, NeverBlock::ReleaseAssets,
       releases: "#{ENV.fetch("RELEASES") { File.expand_path("..", root) }}/*/public", current: root.join("public").to_s
-    config.middleware.insert_before 0, NeverBlock::Cache, store: "file:#{root.join("tmp/pages")}?bytes=64m"
+    config.middleware.insert_before 0, NeverBlock::Cache, store: "file:#{root.join("tmp", Rails.env, "pages")}?bytes=64m"
     config.middleware.insert_before 0, NeverBlock::Cache::Traffic::Recorder, TRAFFIC
   end
 end

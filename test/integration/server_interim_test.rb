@@ -307,8 +307,12 @@ class ServerInterimTest < Minitest::Test
     over = gate
     serve do |env|
       next HELLO.call(env) if env["PATH_INFO"] == "/next"
-      NeverBlock.timeout(0.2) { loop { env["rack.early_hints"].call("x" => "y" * 60_000) } }
-    rescue NeverBlock::TimeoutError
+      sent = 0
+      sender = NeverBlock.spawn { loop { env["rack.early_hints"].call("x" => "y" * 60_000) || sent += 1 } }
+      before = nil
+      sleep 0.05 until before == (before = sent) && sent > 0 # it waits for the client
+      sender.cancel
+      sender.join
       over << 1
       HELLO.call(env)
     end

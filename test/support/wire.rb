@@ -40,7 +40,9 @@ module NeverBlockTest
     # @return [Array<String>] of a chunked body
     # @!attribute interim
     # @return [Array<Answer>] the 1xx answers before
-    Answer = Struct.new(:status, :reason, :fields, :body, :framing, :chunks, :interim) do
+    # @!attribute trailers
+    # @return [Array<Array(String, String)>] after a chunked body
+    Answer = Struct.new(:status, :reason, :fields, :body, :framing, :chunks, :interim, :trailers) do
       def [](name) = all(name).first
 
       def all(name) = fields.filter_map { |key, value| value if key.casecmp?(name) }
@@ -117,9 +119,7 @@ module NeverBlockTest
     def read_head
       lines = head_lines
       raise Malformed, "the status line #{lines.first.inspect}" unless lines.first =~ %r{\AHTTP/1\.1 ([1-9]\d\d) ([^\r\n]*)\z}n
-      status, reason = $1.to_i, $2
-      fields = lines.drop(1).map { |line| line.match(FIELD)&.captures || raise(Malformed, "the field #{line.inspect}") }
-      Answer.new(status, reason, fields, "".b, :none, [], [])
+      Answer.new($1.to_i, $2, fields_of(lines.drop(1)), "".b, :none, [], [], [])
     end
 
     # Reads up to so many bytes, unparsed.
@@ -200,18 +200,20 @@ module NeverBlockTest
       size.unpack1("i")
     end
 
-    def head_lines
-      lines = []
+    # Up to the empty line.
+    def head_lines(lines = [], least: 1)
       loop do
         line = read_to("\n")
         raise Malformed, "a line without CRLF: #{line.inspect}" unless line.end_with?("\r\n")
-        return lines if line == "\r\n" && lines.any?
+        return lines if line == "\r\n" && lines.size >= least
         lines << line.delete_suffix("\r\n")
       end
     rescue Truncated
       raise unless lines.any? && unread.zero?
       raise Truncated, "the connection ended within a head: #{lines.inspect}"
     end
+
+    def fields_of(lines) = lines.map { |line| line.match(FIELD)&.captures || raise(Malformed, "the field #{line.inspect}") }
 
     def read_body(answer, head)
       lengths, codings = answer.all("content-length"), answer.all("transfer-encoding")
@@ -242,9 +244,9 @@ module NeverBlockTest
         line = read_to("\r\n")
         raise Malformed, "the chunk size #{line.inspect}" unless line.match?(/\A[0-9a-f]{1,16}\r\n\z/)
         size = line.to_i(16)
+        return answer.trailers = fields_of(head_lines(least: 0)) if size.zero?
         data = read(size + 2)
         raise Malformed, "no CRLF after a chunk" unless data.end_with?("\r\n")
-        return answer if size.zero?
         answer.chunks << data.delete_suffix("\r\n")
         answer.body << answer.chunks.last
       end

@@ -39,6 +39,10 @@ module NeverBlock
         raise
       end
 
+      # @return [Hash{String=>String, Array<String>}] the fields after the content that are for the client. Our server asks
+      #   for them if the client looks at trailers
+      def trailers = HopByHop.trailers(@response.trailers)
+
       # @return [void]
       def close
         @response.close

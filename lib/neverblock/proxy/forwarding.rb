@@ -157,6 +157,7 @@ module NeverBlock
         return switch(backend, response, headers) if response.upgraded?
         leave_tunnel(backend)
         headers["content-length"] = response.length.to_s if response.length && !BARE.include?(response.status)
+        announce_trailers(response, headers) if @request.trailers
         [response.status, headers, body(backend, response, first)]
       end
 
@@ -175,9 +176,15 @@ module NeverBlock
         raise Body::TooLarge, "the upstream's response has more than #{limit} bytes (max_response_body:)"
       end
 
+      # RFC 9110, section 6.6.2: which trailers will come, as far as the upstream says so.
+      def announce_trailers(response, headers)
+        names = response["trailer"] or return
+        headers["trailer"] = names unless response.length || BARE.include?(response.status)
+      end
+
       # What has ended with its head needs no connection any more.
       def body(backend, response, first)
-        return [*first] if response.ended?
+        return [*first] if response.ended? && !(@request.trailers && response.trailers.any?)
         @body = Body.new(response, @settings.max_response_body, first) do |failure|
           release(backend)
           count(backend, failure, begun: true) if failure

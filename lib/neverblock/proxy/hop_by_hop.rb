@@ -37,9 +37,13 @@ module NeverBlock
       CONNECTION = "connection"
       # Values that name no field.
       COMMON = %w[keep-alive close Keep-Alive Close].freeze
+      # What decides how a message is read, by whom, and for how long, a recipient would take for part of the head (RFC
+      # 9110, section 6.5.1).
+      OF_HEADS = /\A(?:access-control-|content-(?!digest)|if-|proxy-|sec-|x-frame-|www-authenticate|authorization|cookie|
+        host|location|expect|forwarded|max-forwards|range|refresh|strict-transport-security|x-content-type)/x
       DROPPED = [*NAMES, *INTERNAL, "content-length", "status"].to_h { |name| [name, true] }.freeze
       NOTHING = {}.freeze
-      private_constant :ELSEWHERE, :END_TO_END, :RACK, :CONNECTION, :COMMON, :DROPPED, :NOTHING
+      private_constant :ELSEWHERE, :END_TO_END, :OF_HEADS, :RACK, :CONNECTION, :COMMON, :DROPPED, :NOTHING
 
       class << self
         # @param values [Array<String>] of Connection
@@ -69,6 +73,12 @@ module NeverBlock
           return kept if connection.nil? || COMMON.include?(connection)
           listed([*connection]).each_key { |name| kept.delete(name) unless END_TO_END[name] }
           kept
+        end
+
+        # @param fields [Array<Array(String, String)>] after the content of an upstream's response
+        # @return [Hash{String=>String, Array<String>}] those that are for the client
+        def trailers(fields)
+          response(fields.flatten).reject { |name, _| END_TO_END[name] || OF_HEADS.match?(name) }
         end
       end
     end

@@ -12,6 +12,8 @@ module NeverBlock
       # Names of fields that are kept.
       MOST_NAMES = 1_000
       LENGTH = /\A\d{1,18}\z/
+      # In TE (RFC 9110, section 10.1.4).
+      TRAILERS = /(?:\A|,)[ \t]*trailers[ \t]*(?:,|\z)/i
       # Not passed on, or made anew. HTTP_PROXY is httpoxy's (CVE-2016-5385).
       DROPPED = [
         *HopByHop::NAMES, *HopByHop::INTERNAL, "content-length", "content-type", "expect", "host", "max-forwards",
@@ -19,7 +21,7 @@ module NeverBlock
       ].to_h { |name| [name, true] }.freeze
       NOTHING = {}.freeze
       EMPTY = [nil, nil].freeze
-      private_constant :HEADER, :MOST_NAMES, :LENGTH, :DROPPED, :NOTHING, :EMPTY
+      private_constant :HEADER, :MOST_NAMES, :LENGTH, :TRAILERS, :DROPPED, :NOTHING, :EMPTY
 
       # @param settings [Settings]
       # @param via [Via]
@@ -40,6 +42,7 @@ module NeverBlock
         upgrade = upgrade(env) unless input
         request = Request.of(env["REQUEST_METHOD"], target(env), lines(env), host(env), input, length, upgrade,
           !input.nil? && env.key?("HTTP_EXPECT"), env["REMOTE_ADDR"].to_s)
+        request.trailers = TRAILERS.match?(env["HTTP_TE"]) if env.key?("HTTP_TE")
         [request, input]
       end
 

@@ -25,6 +25,9 @@ module NeverBlock
       # @api private
       # @return [RequestBody, nil]
       attr_reader :body
+      # @api private
+      # @return [Boolean, nil] whether trailers are welcome
+      attr_accessor :trailers
 
       # @param method [String] a token; CONNECT is refused
       # @param target [String] the path and query, beginning with "/"; "*" for OPTIONS

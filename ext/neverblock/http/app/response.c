@@ -246,31 +246,17 @@ void nb_respond_plain(nb_request_t *request, int status, const char *text) {
     request->response = NB_RESPONSE_COMPLETE;
 }
 
-typedef struct { nb_server_t *server; nb_output_t out; int status; VALUE headers; } interim_t;
-
-static VALUE render_interim(VALUE argument) {
-    interim_t *interim = (interim_t *)argument;
-    nb_response_fields_t fields = nb_response_fields_of(interim->server, &interim->out);
-    add_status(&interim->out, interim->status);
-    nb_response_fields_add(&fields, interim->headers);
-    NB_OUTPUT_LITERAL(&interim->out, "\r\n");
-    return Qnil;
-}
-
-/* Written into memory of its own: if a header is refused, no byte of it leaves. The app's methods that it calls may
- * wait, and the request may be over when they return. */
+/* The app's methods that this calls may wait, and the request may be over when they return. */
 VALUE nb_interim_head(nb_server_t *server, VALUE status, VALUE headers) {
     /* 100 is the server's own word on the request's content, and 101 ends HTTP on the connection. */
     if (!FIXNUM_P(status) || FIX2LONG(status) < 102 || FIX2LONG(status) > 199)
         rb_raise(eProtocol, "the app's interim response has the status %+"PRIsVALUE": it is a number from 102 to 199",
                  status);
-    interim_t interim = {.server = server, .status = FIX2INT(status), .headers = headers};
-    int state = 0;
-    rb_protect(render_interim, (VALUE)&interim, &state);
-    VALUE head = state ? Qnil : rb_str_new(interim.out.bytes, (long)interim.out.length);
-    xfree(interim.out.bytes);
-    if (state) rb_jump_tag(state);
-    return head;
+    VALUE lines = nb_response_field_lines(server, headers);
+    VALUE head = rb_sprintf("HTTP/1.1 %d %s\r\n", FIX2INT(status), nb_reason(FIX2INT(status)));
+    rb_str_cat(head, RSTRING_PTR(lines), RSTRING_LEN(lines));
+    RB_GC_GUARD(lines);
+    return rb_str_cat(head, "\r\n", 2);
 }
 
 /* 103 (RFC 8297) and its like: several may precede the response. HTTP/1.0 has none. */

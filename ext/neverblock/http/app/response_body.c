@@ -135,20 +135,30 @@ static VALUE each_chunk(RB_BLOCK_CALL_FUNC_ARGLIST(chunk, rack_request)) {
     return Qnil;
 }
 
-void nb_body_finish(nb_request_t *request) {
+static void finish(nb_request_t *request, VALUE trailers) {
     nb_output_turn(&request->io);
     request->response = NB_RESPONSE_ENDED; /* writes of other tasks that wait for their turn come too late */
-    if (request->response_framing == NB_BODY_CHUNKED) NB_OUTPUT_LITERAL(&request->io.out, "0\r\n\r\n");
+    if (request->response_framing == NB_BODY_CHUNKED) {
+        NB_OUTPUT_LITERAL(&request->io.out, "0\r\n");
+        if (!NIL_P(trailers))
+            nb_output_add(&request->io.out, RSTRING_PTR(trailers), (size_t)RSTRING_LEN(trailers));
+        NB_OUTPUT_LITERAL(&request->io.out, "\r\n");
+    }
+    RB_GC_GUARD(trailers);
     nb_send_finish(&request->io);
     check_length(request);
 }
 
 typedef struct { nb_request_t *request; nb_task_t *task; VALUE body, argument; ID method; } produce_t;
 
+/* The trailers, if there are any. */
 static VALUE produce(VALUE argument) {
     produce_t *it = (produce_t *)argument;
-    if (it->method == id_each) rb_block_call(it->body, id_each, 0, NULL, each_chunk, it->request->rack_request);
-    else rb_funcallv(it->body, it->method, 1, &it->argument);
+    if (it->method == id_each) {
+        rb_block_call(it->body, id_each, 0, NULL, each_chunk, it->request->rack_request);
+        return nb_response_trailers(it->request, it->body);
+    }
+    rb_funcallv(it->body, it->method, 1, &it->argument);
     return Qnil;
 }
 
@@ -159,16 +169,15 @@ static VALUE produced(VALUE argument) {
     return Qnil;
 }
 
-static void run(nb_request_t *request, VALUE body, ID method, VALUE argument) {
+static VALUE run(nb_request_t *request, VALUE body, ID method, VALUE argument) {
     produce_t it = {request, request->server->net.engine->task, body, argument, method};
     it.task->on_park = app_waits;
     it.task->on_park_data = request;
-    rb_ensure(produce, (VALUE)&it, produced, (VALUE)&it);
+    return rb_ensure(produce, (VALUE)&it, produced, (VALUE)&it);
 }
 
 void nb_body_each(nb_request_t *request, VALUE body) {
-    run(request, body, id_each, Qnil);
-    nb_body_finish(request);
+    finish(request, run(request, body, id_each, Qnil));
 }
 
 /* ---- call(stream) and hijack ---- */
@@ -180,7 +189,7 @@ void nb_body_stream(nb_request_t *request, VALUE body) {
     nb_output_flush(&request->io);
     run(request, body, id_call, stream);
     rb_funcall(stream, rb_intern("close"), 0);
-    if (request->io.connection) nb_body_finish(request);
+    if (request->io.connection) finish(request, Qnil);
 }
 
 void nb_body_hijack(nb_request_t *request, VALUE callback) {

@@ -7,8 +7,8 @@
 #include "../protocol/bytes.h"
 #include <string.h>
 
-static ID id_each;
-static VALUE eProtocol;
+static ID id_each, id_trailers;
+static VALUE eProtocol, key_te;
 
 static bool is_name(VALUE name, const char *word, size_t length) {
     return (size_t)RSTRING_LEN(name) == length &&
@@ -130,8 +130,57 @@ void nb_response_fields_add(nb_response_fields_t *fields, VALUE headers) {
     RB_GC_GUARD(pairs);
 }
 
+/* ---- field lines outside of a response's head ---- */
+typedef struct { nb_response_fields_t fields; VALUE headers; } lines_t;
+
+static VALUE add_lines(VALUE argument) {
+    lines_t *lines = (lines_t *)argument;
+    nb_response_fields_add(&lines->fields, lines->headers);
+    return Qnil;
+}
+
+/* Written into memory of their own: if a field is refused, no byte of them leaves. */
+VALUE nb_response_field_lines(nb_server_t *server, VALUE headers) {
+    nb_output_t out = {0};
+    lines_t lines = {.fields = nb_response_fields_of(server, &out), .headers = headers};
+    int state = 0;
+    rb_protect(add_lines, (VALUE)&lines, &state);
+    VALUE text = state ? Qnil : rb_str_new(out.bytes, (long)out.length);
+    xfree(out.bytes);
+    if (state) rb_jump_tag(state);
+    return text;
+}
+
+static bool lists_trailers(VALUE te) {
+    const char *from = RSTRING_PTR(te), *end = from + RSTRING_LEN(te);
+    while (from < end) {
+        const char *comma = memchr(from, ',', (size_t)(end - from)), *to = comma ? comma : end;
+        while (from < to && nb_is_blank((uint8_t)*from)) from++;
+        while (from < to && nb_is_blank((uint8_t)to[-1])) to--;
+        if (to - from == 8 && nb_same_word((const uint8_t *)from, "trailers", 8)) return true;
+        from = comma ? comma + 1 : end;
+    }
+    return false;
+}
+
+/* RFC 9110 §6.5.1: clients say that they look at trailers. Those that do not may drop them, or take them for fields of
+ * the head. */
+VALUE nb_response_trailers(nb_request_t *request, VALUE body) {
+    if (request->response_framing != NB_BODY_CHUNKED) return Qnil;
+    VALUE te = rb_hash_lookup(request->env, key_te);
+    if (!RB_TYPE_P(te, T_STRING) || !lists_trailers(te) || !rb_respond_to(body, id_trailers)) return Qnil;
+    VALUE trailers = rb_funcallv(body, id_trailers, 0, NULL);
+    if (!NIL_P(trailers) && !rb_respond_to(trailers, id_each))
+        rb_raise(eProtocol, "the trailers of the app's body are %+"PRIsVALUE": return a Hash of names and values",
+                 trailers);
+    return nb_response_field_lines(request->server, trailers);
+}
+
 void nb_init_response_fields(void) {
     id_each = rb_intern("each");
+    id_trailers = rb_intern("trailers");
+    key_te = rb_interned_str_cstr("HTTP_TE");
+    rb_gc_register_mark_object(key_te);
     eProtocol = rb_path2class("NeverBlock::ProtocolError");
     rb_gc_register_mark_object(eProtocol);
 }

@@ -45,7 +45,7 @@ class ProxyProgramTest < Minitest::Test
     up = upstream("hello", "Content-Type: text/plain")
     proxy("--upstream", up.url, "--ttl", "20", "--collapse=same-url") do |served|
       url = "http://example.org/page?a=b"
-      assert_match(/\Akey: #{Regexp.escape(url)}\nthe upstream is asked, and its response stored if it may be shared\nupstream #{up.url}: in use, 0 in flight\n\z/, ask(served, "explain", url))
+      assert_match(/\Akey: #{Regexp.escape(url)}\nthe upstream is asked, and its response stored if it may be shared\nupstream #{up.url}: in use, not asked so far, 0 in flight\n\z/, ask(served, "explain", url))
       2.times { assert_operator served.get("/page?a=b"), :end_with?, "\r\n\r\nhello" }
       assert_equal 1, up.requests.size
       assert_match(/a stored response is used: fresh for \d+ s/, ask(served, "explain", url))

@@ -51,10 +51,13 @@ module NeverBlock
 
       def use(stats)
         return "down by its checks" if stats[:down]
-        return "in use" unless stats[:out]
+        return asked?(stats) ? "in use" : "in use, not asked so far" unless stats[:out]
         return "left alone after failures, for #{stats[:out_seconds].ceil} s more" if stats[:out_seconds] > 0
         "left alone after failures: #{stats[:trying] ? "a" : "the next"} request tries it"
       end
+
+      # Without checks and requests nothing is known of it.
+      def asked?(stats) = stats[:requests].any? || stats[:in_flight].positive? || stats[:checks_passed].positive?
     end
   end
 end

@@ -173,7 +173,7 @@ class CLIProxyCommandTest < Minitest::Test
     NeverBlock::CLI::ProxyCommands.new(proxy, cache).register
     env = {"REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => "/p", "QUERY_STRING" => "q", "HTTP_HOST" => "a.example", "rack.url_scheme" => "http"}
     2.times { cache.call(env.dup).last.to_enum.to_a }
-    assert_equal [true, "key: http://a.example/p?q\na stored response is used: fresh for 59 s\nupstream http://127.0.0.1:9: in use, 0 in flight"], ask("explain", "http://a.example/p?q").then { |good, text| [good, text.sub(/60|58/, "59")] }
+    assert_equal [true, "key: http://a.example/p?q\na stored response is used: fresh for 59 s\nupstream http://127.0.0.1:9: in use, not asked so far, 0 in flight"], ask("explain", "http://a.example/p?q").then { |good, text| [good, text.sub(/60|58/, "59")] }
     assert_equal [true, "refused with 421: this host is not served here"], ask("explain", "http://b.example/")
     assert_equal [true, "1 response removed"], ask("purge", "http://a.example/p?q")
     cache.call(env.dup).last.to_enum.to_a
@@ -200,16 +200,19 @@ class CLIProxyCommandTest < Minitest::Test
   end
 
   def test_the_state_of_upstreams
-    up = {in_flight: 1, down: false, out: false, out_seconds: 0.0, trying: false}
-    states = [up, {**up, out: true, out_seconds: 2.2}, {**up, out: true}, {**up, out: true, trying: true}, {**up, out: true, out_seconds: 1.0, down: true}]
+    up = {in_flight: 1, down: false, out: false, out_seconds: 0.0, trying: false, requests: {}, checks_passed: 0}
+    states = [up, {**up, in_flight: 0}, {**up, in_flight: 0, checks_passed: 1}, {**up, in_flight: 0, requests: {failed: 1}}, {**up, out: true, out_seconds: 2.2}, {**up, out: true}, {**up, out: true, trying: true}, {**up, out: true, out_seconds: 1.0, down: true}]
     proxy = Struct.new(:stats) { def refuse(_env) = nil }.new(states.each_with_index.to_h { |stats, number| ["http://a:#{number}", stats] })
     NeverBlock::CLI::ProxyCommands.new(proxy, nil).register
     assert_equal <<~TEXT.chomp, ask("explain", "http://a/").last.lines.drop(1).join
       upstream http://a:0: in use, 1 in flight
-      upstream http://a:1: left alone after failures, for 3 s more, 1 in flight
-      upstream http://a:2: left alone after failures: the next request tries it, 1 in flight
-      upstream http://a:3: left alone after failures: a request tries it, 1 in flight
-      upstream http://a:4: down by its checks, 1 in flight
+      upstream http://a:1: in use, not asked so far, 0 in flight
+      upstream http://a:2: in use, 0 in flight
+      upstream http://a:3: in use, 0 in flight
+      upstream http://a:4: left alone after failures, for 3 s more, 1 in flight
+      upstream http://a:5: left alone after failures: the next request tries it, 1 in flight
+      upstream http://a:6: left alone after failures: a request tries it, 1 in flight
+      upstream http://a:7: down by its checks, 1 in flight
     TEXT
   end
 

@@ -15,7 +15,7 @@ module Demo
   class BackEnd
     ROOT = File.expand_path("..", __dir__)
     SERVER = File.join(__dir__, "slow_server.rb")
-    START_LIMIT = 20 # seconds until it must listen
+    START_LIMIT = 60 # seconds until it must listen
 
     # @param delay [Float] seconds before each answer
     # @param program [String] the program: the slow server, or a similar one

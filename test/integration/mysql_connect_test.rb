@@ -18,7 +18,7 @@ class MySQLConnectTest < Minitest::Test
           task = NB.spawn { database.query("select 1") }
           turns = 0
           turns += 1 while task.alive? && sleep(0.005)
-          assert_operator turns, :>, 5
+          assert_operator turns, :>, 1
           assert_too_late outcome(task)
           assert_raises(NB::TimeoutError) { NB.timeout(0.05) { database.query("select 1") } }
           assert_equal 0, database.stats[:connections]

@@ -143,9 +143,11 @@ class MySQLFaultsTest < Minitest::Test
     end
   end
 
+  # It holds for the responses of the server's greeting too, which a busy machine does not send at once.
+  slow "it waits for timeouts"
   def test_a_read_timeout_of_the_driver
     with_table do |table|
-      with_mysql(connections: 1, target: NeverBlockTest::MySQL.server.options(read_timeout: 0.1)) do |database|
+      with_mysql(connections: 1, target: NeverBlockTest::MySQL.server.options(read_timeout: 1)) do |database|
         in_loop do
           assert_raises(Trilogy::TimeoutError) { database.query("select sleep(60)") }
           assert_raises(NeverBlock::MySQL::OutcomeUnknown) { database.query("insert into #{table} (n) select sleep(60)") }
@@ -168,7 +170,7 @@ class MySQLFaultsTest < Minitest::Test
             proxy.answers(1000)
             task = NB.spawn { connection.query("select n, repeat('x', 100000) from #{table} for update") }
             turns = 0
-            pass_until("silence") { (turns += 1) > 100 }
+            pass_until("silence") { (turns += 1) > 10 }
             assert_predicate task, :alive?, "others go on"
             NB.spawn { sleep(1.2) && proxy.resume }
             assert_kind_of Trilogy::TimeoutError, outcome(task)

@@ -101,7 +101,7 @@ class PostgresReliefTest < Minitest::Test
 
   # Its partial effect would stay; for an index built concurrently, an invalid index would block the next attempt.
   def test_statements_with_partial_effects_are_not_cancelled
-    with_database(connections: 3, timeout: 0.5) do |database|
+    with_database(connections: 3) do |database|
       in_loop do
         learn(database, FREE)
         other = leased(database)
@@ -110,7 +110,9 @@ class PostgresReliefTest < Minitest::Test
           connection.exec("lock table relief.written in share update exclusive mode")
           vacuum = NB.spawn { database.exec("vacuum relief.written").cmd_status }
           pass_until("its wait for the lock") { waiting == 1 }
+          impatient(database, 0.5)
           assert_raises(NeverBlock::Postgres::PoolTimeout) { child(database, FREE) }
+          impatient(database, 5)
         end
         other << true
         assert_equal ["VACUUM", 0], [vacuum.value, database.stats[:displaced]]

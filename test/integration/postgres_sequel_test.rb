@@ -215,10 +215,13 @@ class PostgresSequelTest < Minitest::Test
   end
 
   def test_no_connection_in_time
-    db = with_items(connections: 2, pool_timeout: 0.2)
+    db = with_items(connections: 2, pool_timeout: 20)
     in_loop do
       db.transaction do
         db[:items].for_update.first
+        shared = db.send(:shared, db.opts)
+        assert_equal 20, multiplexer(shared).pool.backlog.instance_variable_get(:@timeout)
+        impatient(shared, 0.2)
         error = NB.spawn { outcome(NB.spawn { db.transaction { db[:items].for_update.first } }) }.value
         assert_instance_of Sequel::PoolTimeout, error
         assert_match(/within 0.2 s: 1 of 2 are held/, error.message)

@@ -13,20 +13,20 @@ class ServeTest < Minitest::Test
 
   ServeProcess = NeverBlockTest::ServeProcess
 
-  # Responds with its process ID; sleeps; refuses to end.
+  # Responds with its process ID; waits, for the file "go" or for ever; refuses to end.
   APP = <<~'RUBY'
-    waits = ->(seconds) do
+    waits = ->(file) do
       $stdout.syswrite("begun\n")
-      sleep(*seconds)
+      sleep(0.01) until file && File.exist?(file)
     ensure
       $stdout.syswrite("ensured\n")
     end
     run(lambda do |env|
       case env["PATH_INFO"]
-      when "/slow" then waits.call([0.3])
-      when "/stuck" then waits.call([])
-      when "/stubborn" then begin; waits.call([]); ensure; sleep; end
-      when "/immortal" then begin; waits.call([]); rescue Exception; retry; end
+      when "/slow" then waits.call("go")
+      when "/stuck" then waits.call(nil)
+      when "/stubborn" then begin; waits.call(nil); ensure; sleep; end
+      when "/immortal" then begin; waits.call(nil); rescue Exception; retry; end
       when "/fail" then raise "no\nway"
       when "/env" then return [200, {}, [ENV.values_at("RACK_ENV", "RUBY_FIBER_VM_STACK_SIZE", "NEVERBLOCK_BOOT").inspect]]
       when "/deep" then return [200, {}, [(down = ->(n) { n.zero? ? 0 : 1 + down.(n - 1) }) && Deep.down(9_000).to_s]]
@@ -127,6 +127,7 @@ class ServeTest < Minitest::Test
       client = Thread.new { served.get("/slow") }
       begun(served)
       served.signal(:TERM)
+      stops(served)
       assert_equal 0, served.wait.exitstatus
       assert_match(/hello/, client.value)
       assert_match(/info: stopping: 1 request left, for up to 30 s; a second signal cancels the rest\n.*info: stopped\n\z/, served.errors)
@@ -139,6 +140,7 @@ class ServeTest < Minitest::Test
       client = Thread.new { served.get("/slow") }
       begun(served)
       served.signal(:INT)
+      stops(served)
       assert_equal 0, served.wait.exitstatus
       assert_match(/hello/, client.value)
       refute_match(/Interrupt/, served.errors)
@@ -319,6 +321,12 @@ class ServeTest < Minitest::Test
 
   def serve(*arguments, **options, &)
     ServeProcess.open(APP, *arguments, **options, &)
+  end
+
+  # Lets the request end, once the server waits for it.
+  def stops(served)
+    served.until_true("the stop") { served.errors.include?("info: stopping: 1 request left") }
+    File.write("#{served.folder}/go", "")
   end
 
   def begun(served) = served.until_true("the request") { served.output.include?("begun") }

@@ -52,12 +52,14 @@ class OperationsCommandsTest < Minitest::Test
   %w[USR1 USR2].each do |name|
     define_method(:"test_#{name}_starts_a_single_process_anew_and_loses_nothing") do
       serve(0) do |served|
-        slow = Thread.new { served.get("/sleep?1") }
+        slow = Thread.new { served.get("/until?#{served.folder}/go") }
         served.until_true("the request") { requests(:in_flight) == 1 }
         accounting = NeverBlockTest::Accounting.new(served.port, clients: 4).start
         served.until_true("the old app's responses") { accounting.bodies.key?("first") }
         File.write("#{served.folder}/config.ru", NeverBlockTest::OperatedApp.text("second"))
         served.signal(name)
+        served.until_true("its wait for the request") { served.errors.include?("starting anew") }
+        File.write("#{served.folder}/go", "")
         served.until_true("the new app's answers") { accounting.bodies.key?("second") }
         accounting.stop
         assert_empty accounting.lost

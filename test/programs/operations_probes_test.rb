@@ -45,8 +45,9 @@ class OperationsProbesTest < Minitest::Test
   def test_a_loop_that_stands_still_is_seen
     serve(0, "worker_timeout 1\n") do |served|
       socket = served.connect
-      socket << "GET /stand HTTP/1.1\r\nHost: a\r\n\r\n"
+      socket << "GET /stand?#{served.folder}/go HTTP/1.1\r\nHost: a\r\n\r\n"
       served.until_true("the alarm") { probe("/livez").first == 503 && stats[:state] == "down" }
+      File.write("#{served.folder}/go", "")
       served.until_true("its end") { probe("/livez").first == 200 }
     end
   end

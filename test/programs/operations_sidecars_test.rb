@@ -7,6 +7,7 @@ require "support/operated"
 
 # Programs that a server runs beside its workers.
 class OperationsSidecarsTest < Minitest::Test
+  include NeverBlockTest::Helpers
   include NeverBlockTest::Operated
 
   [0, 1].each do |workers|
@@ -30,7 +31,7 @@ class OperationsSidecarsTest < Minitest::Test
         path = "#{served.folder}/pids"
         served.until_true("its start") { File.exist?(path) && File.read(path).lines.size == 1 }
         served.signal(:KILL)
-        served.until_true("its end") { gone?(File.read(path).to_i) }
+        served.until_true("its end") { ended?(File.read(path).to_i) }
       end
     end
 
@@ -52,14 +53,5 @@ class OperationsSidecarsTest < Minitest::Test
       assert_raises(Errno::ESRCH) { Process.kill(0, File.read(path).lines.first.to_i) }
       served.stop
     end
-  end
-
-  private
-
-  # An orphan that was not reaped yet counts too.
-  def gone?(pid)
-    File.read("/proc/#{pid}/stat")[/\) (\S)/, 1] == "Z"
-  rescue Errno::ENOENT
-    true
   end
 end

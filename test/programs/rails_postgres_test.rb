@@ -50,8 +50,12 @@ class RailsPostgresTest < Minitest::Test
       app.run("bin/rails", "db:prepare", environment: {"DATABASE_URL" => url})
       File.write(File.join(app.folder, "log/development.log"), "")
       app.serve(environment: {"DATABASE_URL" => url}) do |served|
-        assert_equal [[2, ["a"], 2], [2, "b", "b"]], JSON.parse(Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/pipelines")))
-        assert_match(/PIPELINE \d+ \(\d+\.\dms\)  3 in one go, .*: Note (Count|Load|Pluck), /, app.read("log/development.log"))
+        asked = 0
+        served.until_true("three in one go") do # on a busy machine, statements are known as fast later
+          asked += 1
+          assert_equal [[2 * asked, ["a"] * asked, 2 * asked], [2 * asked, "b", "b"]], JSON.parse(Net::HTTP.get(URI("http://127.0.0.1:#{served.port}/pipelines")))
+          app.read("log/development.log").match?(/PIPELINE \d+ \(\d+\.\dms\)  3 in one go, .*: Note (Count|Load|Pluck), /)
+        end
         sockets = Array.new(2) { NeverBlockTest::WebSocket.new(served.port, "/cable", origin: "http://localhost:#{served.port}") }
         identifier = {channel: "ChatChannel"}.to_json
         sockets.each do |socket|
@@ -81,7 +85,7 @@ class RailsPostgresTest < Minitest::Test
         assert_equal Array.new(VISITORS) { |number| [true, "note #{number}"] }, seen, "each sees the own note at once, on the primary"
         assert_equal [], titles(served), "a visitor that has written nothing reads from the replica"
         standby.query("select pg_wal_replay_resume()")
-        Timeout.timeout(30) { Thread.pass until titles(served).size == VISITORS }
+        served.until_true("the notes on the replica") { titles(served).size == VISITORS }
       end
     end
   end

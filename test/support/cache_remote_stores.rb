@@ -305,6 +305,7 @@ module NeverBlockTest
       @proxy = self.class.proxy(address(self.class.server))
       one = new_store(url: url_at(@proxy.port), **options)
       wait_until("an entry") { again(one).write(KEY, entry("x", tags: %w[a])) }
+      one.instance_variable_get(:@told).clear # on a busy machine, some of these attempts have failed
       @lines.clear
       yield one, @proxy
     end

@@ -71,6 +71,10 @@ module NeverBlockTest
       end
     end
 
+    # From now on, waits for a connection end after so many seconds. Before that, connections are opened, for which a busy
+    # machine needs longer.
+    def impatient(database, seconds) = multiplexer(database).pool.backlog.instance_variable_set(:@timeout, seconds)
+
     # Executes statements until they are known to be fast. A slower run may change that later, unless {#patient} was called.
     # @return [void]
     def learn(database, *texts)

@@ -13,7 +13,7 @@ module NeverBlockTest
           when "/pid" then next [200, {}, [Process.pid.to_s]]
           when "/env" then next [200, {}, [ENV.keys.grep(/NEVERBLOCK_(?:TEMPLATE|SUCCESSION|BOOT)|NOTIFY/).inspect]]
           when "/spin" then loop {}
-          when "/stand" then Process.clock_gettime(Process::CLOCK_MONOTONIC).then { |began| nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) - began < 3 }
+          when "/stand" then Thread.pass until File.exist?(env["QUERY_STRING"])
           when "/hold" then sleep while true
           when "/until" then sleep(0.01) until File.exist?(env["QUERY_STRING"])
           when "/sleep" then sleep(Float(env["QUERY_STRING"]))

@@ -9,7 +9,7 @@ require "neverblock/postgres"
 class WhoHolds
   # @param url [String] for libpq
   def initialize(url)
-    @database = NeverBlock::Postgres.new(url, name: "shop", connections: 3, timeout: 0.5)
+    @database = NeverBlock::Postgres.new(url, name: "shop", connections: 3, timeout: 2)
   end
 
   # @return [String] the pool's statistics while all its connections are held

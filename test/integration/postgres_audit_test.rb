@@ -161,7 +161,7 @@ class PostgresAuditTest < Minitest::Test
   slow "many cancelled statements"
   def test_cancelled_statements_among_audited_ones
     with_database(connections: 2, audit: true) do |database|
-      in_loop(limit: 15) do
+      in_loop do
         tasks = Array.new(40) do |n|
           NB.spawn do
             20.times do

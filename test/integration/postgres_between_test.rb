@@ -229,7 +229,7 @@ class PostgresBetweenTest < Minitest::Test
   # Regression: the loop spun forever.
   def test_an_audit_that_comes_with_a_leak
     with_database(connections: 1, shareable_functions: ["tardy"], audit: true) do |database|
-      in_loop(limit: 15) do
+      in_loop do
         database.exec("create or replace function tardy() returns int language sql as $$ select set_config('datestyle', 'German', false); select 1 $$")
         read, leak = "select $1::text as n", "select tardy()"
         3.times { database.exec(leak) }
@@ -250,7 +250,7 @@ class PostgresBetweenTest < Minitest::Test
   # Regression: the loop spun forever, since the statement was in no list any more.
   def test_an_exception_where_a_statement_is_noted_as_sent
     with_database(connections: 1) do |database|
-      in_loop(limit: 15) do
+      in_loop do
         4.times { database.exec("select $1::text as n", ["0"]) }
         calls = 0
         real(database).define_singleton_method(:transmit) do |statement, &noted|

@@ -10,7 +10,7 @@ require_relative "../support/records"
 class PostgresTenantsTest < Minitest::Test
   include NeverBlockTest::Records
 
-  LIMIT = 10 # seconds until two fibers count as deadlocked rather than slow
+  LIMIT = 30 # seconds until two fibers count as deadlocked rather than slow
 
   def setup
     super

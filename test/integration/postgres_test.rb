@@ -106,7 +106,7 @@ class PostgresTest < Minitest::Test
   end
 
   def test_a_write_beside_a_lease_that_lasts
-    with_database(connections: 2, timeout: 1) do |database|
+    with_database(connections: 2) do |database|
       in_loop do
         database.exec("create table if not exists beside (n int)")
         reader = NB.spawn { loop { database.exec("select 1") } }

@@ -11,7 +11,7 @@ class ProxyFailuresTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Fronted
 
-  LIMIT = 10 # seconds for what another thread does
+  LIMIT = 30 # seconds for what another thread does
   Wire = NeverBlockTest::Wire
 
   def respond(bytes, wait: false)

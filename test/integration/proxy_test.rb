@@ -9,7 +9,7 @@ class ProxyTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Fronted
 
-  LIMIT = 10 # seconds for what another thread does
+  LIMIT = 30 # seconds for what another thread does
 
   def respond(head = "200 OK", *lines, body: "ok", close: false)
     bytes = ["HTTP/1.1 #{head}", *lines, *("Content-Length: #{body.bytesize}" if body), "", body].join("\r\n")

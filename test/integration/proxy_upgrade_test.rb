@@ -10,7 +10,7 @@ class ProxyUpgradeTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Fronted
 
-  LIMIT = 10 # seconds for what another thread does
+  LIMIT = 30 # seconds for what another thread does
   ASK = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="].freeze
   AGREED = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
   # Agrees, and sends back what comes, until the client has ended.

@@ -129,21 +129,18 @@ class ServerProxyTest < Minitest::Test
   # ---- timeouts ----
 
   def test_a_header_that_does_not_end
-    serve_behind_a_balancer(head_timeout: 0.2)
-    wire = connect << LINE.byteslice(0, 20)
+    wire = wait_behind_a_balancer(LINE.byteslice(0, 20))
     assert_closed(wire)
     assert_equal [1, 0], server.stats.values_at(:timeouts, :proxy_errors)
   end
 
   def test_a_header_alone
-    serve_behind_a_balancer(head_timeout: 0.2)
-    assert_predicate connect << LINE, :ended?
+    assert_predicate wait_behind_a_balancer(LINE), :ended?
     assert_equal [0, 0], server.stats.values_at(:timeouts, :proxy_errors)
   end
 
   def test_a_head_behind_it_that_does_not_end
-    serve_behind_a_balancer(head_timeout: 0.2)
-    assert_equal 408, (connect << LINE + "GET / HTT").answer.status
+    assert_equal 408, wait_behind_a_balancer(LINE + "GET / HTT").answer.status
     await_refused(head_timeout: 1)
   end
 
@@ -187,6 +184,9 @@ class ServerProxyTest < Minitest::Test
     bind = unix ? "unix://#{@folder ||= Dir.mktmpdir("nb")}/s" : "tcp://127.0.0.1:0"
     serve(app || WHO, bind: "#{bind}?proxy=required", **directives)
   end
+
+  # @return [Wire]
+  def wait_behind_a_balancer(bytes) = serve_those_who_wait(bytes, WHO, options: "?proxy=required", head_timeout: 0.2)
 
   # Closed without a response, and perhaps with a reset, since there are unread bytes.
   def assert_closed(wire)

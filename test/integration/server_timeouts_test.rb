@@ -17,8 +17,7 @@ class ServerTimeoutsTest < Minitest::Test
 
   {"a part of the request line" => "GE", "a part of the fields" => "GET / HTTP/1.1\r\nHost: a\r\n", "an empty line" => "\r\n"}.each do |name, bytes|
     define_method(:"test_#{name.tr(" ", "_")}_and_no_more") do
-      serve(head_timeout: SHORT, linger_timeout: SHORT)
-      wire = connect << bytes
+      wire = serve_those_who_wait(bytes, head_timeout: SHORT, linger_timeout: SHORT)
       answer = wire.answer
       assert_equal [408, "close", "the request's head did not come in time\n"], [answer.status, answer["connection"], answer.body]
       assert_predicate wire, :ended?
@@ -28,9 +27,8 @@ class ServerTimeoutsTest < Minitest::Test
   end
 
   def test_a_head_that_comes_byte_by_byte_has_no_more_time
-    serve(head_timeout: SHORT)
-    wire = connect
     bytes = get("/#{"a" * 1_000}").each_char
+    wire = serve_those_who_wait(bytes.next, head_timeout: SHORT)
     (wire << bytes.next) && sleep(SHORT / 50) while wire.quiet?
     assert_equal 408, wire.answer.status
     await_refused(head_timeout: 1)
@@ -44,8 +42,7 @@ class ServerTimeoutsTest < Minitest::Test
   end
 
   def test_the_second_head_too
-    serve(head_timeout: SHORT)
-    wire = connect << get
+    wire = serve_those_who_wait(get, head_timeout: SHORT)
     assert_equal 200, wire.answer.status
     wire << "G"
     assert_equal 408, wire.answer.status
@@ -81,8 +78,8 @@ class ServerTimeoutsTest < Minitest::Test
 
   slow "it waits for a timeout"
   def test_a_running_request_is_not_idle
-    serve(idle_timeout: SHORT, head_timeout: SHORT, body_timeout: SHORT, write_timeout: SHORT) { |env| sleep(3 * SHORT) && HELLO.call(env) }
-    wire = connect << get << get
+    app = ->(env) { sleep(3 * SHORT) && HELLO.call(env) }
+    wire = serve_those_who_wait(get + get, app, idle_timeout: SHORT, head_timeout: SHORT, body_timeout: SHORT, write_timeout: SHORT)
     assert_equal [200, 200], wire.answers(2).map(&:status)
   end
 

@@ -31,9 +31,9 @@ class ExamplesTest < Minitest::Test
   def test_fetch_many_gives_up_on_a_slow_one_and_reads_standard_input
     Demo::BackEnd.open(delay: 0) do |back_end|
       urls = [back_end.uri("/slow?wait=30"), back_end.uri("/quick")]
-      output, errors, status = run_example("fetch_many.rb", "--seconds", "1", input: urls.join("\n"))
+      output, errors, status = run_example("fetch_many.rb", "--seconds", "3", input: urls.join("\n"))
       assert_empty errors
-      assert_equal ["FAILED #{urls[0]}: no answer within 1.0 s", "ok     #{urls[1]}: 200, 20 bytes"], output.lines(chomp: true)
+      assert_equal ["FAILED #{urls[0]}: no answer within 3.0 s", "ok     #{urls[1]}: 200, 20 bytes"], output.lines(chomp: true)
       refute status.success?
     end
   end
@@ -69,7 +69,7 @@ class ExamplesTest < Minitest::Test
       assert status.success?
       assert_match(/\A3 connections: .* leased, .*; 1 waited in vain$/, output)
       assert_match(/^checkout \(leased\) since \d\.\d+ s: select 'an order', at .*who_holds\.rb:\d+$/, output)
-      assert_match(/^no connection was free within 0\.5 s: \d of 3 are held \(.*\(checkout\)/, output)
+      assert_match(/^no connection was free within 2 s: \d of 3 are held \(.*\(checkout\)/, output)
     end
   end
 
@@ -112,7 +112,7 @@ class ExamplesTest < Minitest::Test
   def test_batches_are_written_when_full_and_when_nothing_comes
     command = ["batches.rb", "--size", "3", "--wait", "0.2"]
     popen_example(*command) do |input, output|
-      input.puts(1, 2, 3, 4)
+      input.write("1\n2\n3\n4\n") # at once, so that no wait ends between two of them
       assert_equal "wrote 3: 1..3\n", gets(output)
       assert_equal "wrote 1: 4..4\n", gets(output), "a batch that is not full is written after a while"
       input.puts(5)
@@ -153,15 +153,8 @@ class ExamplesTest < Minitest::Test
     [output, errors, status.success?]
   end
 
-  # Nothing listens there: a listener that was there is closed again.
-  def refused_url
-    @refused_url ||= begin
-      server = TCPServer.new("127.0.0.1", 0)
-      "http://127.0.0.1:#{server.addr[1]}/"
-    ensure
-      server&.close
-    end
-  end
+  # Nothing listens there.
+  def refused_url = @refused_url ||= "http://127.0.0.1:#{NeverBlockTest::Peer.free_port}/"
 
   def run_example(file, *arguments, input: "")
     popen_example(file, *arguments) do |stdin, stdout, stderr, process|

@@ -15,6 +15,7 @@ module NeverBlockTest
     FRESH = {"cache-control" => "max-age=60"}.freeze
     CLIENTS = 20
     LONG = 20 # seconds that nothing takes
+    PATIENCE = {KILL: LONG, STOP: 2}.freeze # seconds for a server that such a signal ends: the end of a silence is waited for
 
     def teardown
       @own&.signal(:CONT)
@@ -38,10 +39,10 @@ module NeverBlockTest
       assert_equal "by 2", get("/a").body
     end
 
-    %i[KILL STOP].each do |signal|
+    PATIENCE.each_key do |signal|
       define_method(:"test_#{signal}_during_hits") do
         own_server
-        hosts(url: own_url, timeout: 1) { |_| ok("call #{@calls}", **FRESH) }
+        hosts(url: own_url, timeout: PATIENCE.fetch(signal)) { |_| ok("call #{@calls}", **FRESH) }
         bodies = in_run do
           wait_until("a hit") { again(@cache.store) && settled { get("/a").body } == get("/a").body }
           hit = get("/a").body
@@ -60,7 +61,7 @@ module NeverBlockTest
 
       define_method(:"test_#{signal}_during_a_fetch") do
         own_server
-        hosts(url: own_url, timeout: 1) { |_| ok("call #{@calls}", **FRESH).tap { wait_here } }
+        hosts(url: own_url, timeout: PATIENCE.fetch(signal)) { |_| ok("call #{@calls}", **FRESH).tap { wait_here } }
         wait_until("the store") { again(@cache.store).generation("x") != :unknown }
         @waiting = Thread::Queue.new
         bodies = in_run do |scope|
@@ -79,7 +80,7 @@ module NeverBlockTest
 
     def test_a_server_that_comes_back_empty
       own_server
-      hosts(url: own_url, timeout: 1) { |_| ok("call #{@calls}", **FRESH) }
+      hosts(url: own_url, timeout: LONG) { |_| ok("call #{@calls}", **FRESH) }
       hit = -> { again(@cache.store) && settled { get("/a").body } == get("/a").body }
       wait_until("a hit", &hit)
       before = get("/a").body

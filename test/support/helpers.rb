@@ -66,7 +66,7 @@ module NeverBlockTest
     # @param what [String] names the condition in the failure
     # @param limit [Numeric] seconds
     # @return [Object] the block's value
-    def wait_until(what = "the condition", limit: 10)
+    def wait_until(what = "the condition", limit: 30)
       deadline = now + limit
       loop do
         value = yield

@@ -29,7 +29,7 @@ module NeverBlockTest
     OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     # Responds with OK for as long as there are requests.
     KEEP = ->(peer) { peer << OK while peer.request }
-    LIMIT = 20
+    LIMIT = 60 # seconds until a client counts as hanging
 
     # @return [ScriptedUpstream]
     def play(*scripts, url: nil, pool: {}, **options)

@@ -177,7 +177,7 @@ class PostgresPipelineTest < Minitest::Test
   slow "a database that is far away"
   def test_timeouts_and_cuts_cross_no_rows
     with_database(connections: 3) do |database|
-      in_loop(limit: 30) do
+      in_loop do
         killer = NB.spawn { 6.times { sleep(0.05) && ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'") } }
         answered = lost = late = 0
         NB.concurrently(30.times.to_a, limit: 30) do |n|

@@ -45,12 +45,12 @@ class PostgresStatesTest < Minitest::Test
   end
 
   def test_a_statement_walks_each_arrow_of_its_diagram_and_no_other
-    private_methods(false).grep(/\Astatement_/).sort.each { |scenario| in_loop(limit: 30) { send(scenario) } }
+    private_methods(false).grep(/\Astatement_/).sort.each { |scenario| in_loop { send(scenario) } }
     assert_equal arrows(STATEMENT), @walked[:statement].flat_map(&:walked).uniq.sort
   end
 
   def test_a_connection_walks_each_arrow_of_its_diagram_and_no_other
-    private_methods(false).grep(/\Aconnection_/).sort.each { |scenario| in_loop(limit: 30) { send(scenario) } }
+    private_methods(false).grep(/\Aconnection_/).sort.each { |scenario| in_loop { send(scenario) } }
     assert_equal arrows(CONNECTION), @walked[:connection].flat_map(&:walked).uniq.sort
   end
 

@@ -97,5 +97,5 @@ class RailsReloadTest < Minitest::Test
     "edit#{@edits += 1}".tap { |text| @app.write("app/models/motto.rb", "class Motto\n  TEXT = #{text.inspect}\nend\n#{"\n" * @edits}") }
   end
 
-  def get(path) = Net::HTTP.start("127.0.0.1", @served.port, read_timeout: 20) { |http| http.get(path).body }
+  def get(path) = Net::HTTP.start("127.0.0.1", @served.port, read_timeout: 60) { |http| http.get(path).body }
 end

@@ -137,7 +137,7 @@ class SupervisionStartsTest < Minitest::Test
       Process.kill(:TERM, before.first)
       served.until_true("its end") { served.errors.match?(/template \[#{still}\] ended \(.*SIGKILL.*\): .* the app is loaded again/) }
       served.until_true("a worker of another one") { served.workers.size == 1 && served.workers != before }
-      assert answers?(served)
+      served.until_true("an answer") { answers?(served) }
       served.stop
     end
   end

@@ -302,9 +302,9 @@ module NeverBlockTest
       settled
       refused if @fault == :limit
       noticed if %i[terminate cut limit].include?(@fault)
-      rows = NB.concurrently(20.times.to_a, limit: 20) { |n| NB.timeout(5) { one(@database.exec("select '#{@nonce} #{n}'::text as n")) } }
+      rows = NB.concurrently(20.times.to_a, limit: 20) { |n| NB.timeout(20) { one(@database.exec("select '#{@nonce} #{n}'::text as n")) } }
       assert_equal 20.times.map { |n| "#{@nonce} #{n}" }, rows
-      NB.timeout(5) { @database.exec(insert_sql("values ('#{@nonce}-afterwards')")) }
+      NB.timeout(20) { @database.exec(insert_sql("values ('#{@nonce}-afterwards')")) }
       assert_equal 1, applied("#{@nonce}-afterwards")
       settled
       states = @control.exec("select state from pg_stat_activity where application_name = '#{application}'").column_values(0)
@@ -313,7 +313,7 @@ module NeverBlockTest
     end
 
     def check_what_it_was_told
-      deadline = now + 3
+      deadline = now + 30
       sleep 0.005 while now < deadline && @control.exec("select 1 from pg_stat_activity where application_name = '#{application}' and state <> 'idle'").ntuples > 0
       count = applied(@nonce)
       case @told
@@ -350,7 +350,7 @@ module NeverBlockTest
     def refused
       @control.exec("alter role nb_#{@kind} connection limit 0")
       terminate
-      error = 2.times.map { outcome(NB.spawn { NB.timeout(5) { @database.exec("select 'x'::text as n") } }) }.last
+      error = 2.times.map { outcome(NB.spawn { NB.timeout(20) { @database.exec("select 'x'::text as n") } }) }.last
       assert_kind_of PG::ConnectionBad, error
       @control.exec("alter role nb_#{@kind} connection limit -1")
     end

@@ -170,6 +170,8 @@ class PostgresOutcomeTest < Minitest::Test
   def test_several_statements_at_once
     with_database(connections: 2) do |database|
       in_loop do
+        database.exec("#{INSERT}; #{INSERT}") # opens the connection
+        pass_until("its return") { database.stats[:held] == 0 }
         assert_match DOUBT, locked("doubt.items", "exclusive") { given_up { database.exec("#{INSERT}; #{INSERT}") } }.message
         refute_match DOUBT, assert_raises(PG::SyntaxError) { database.exec("#{INSERT}; nonsense") }.message
       end

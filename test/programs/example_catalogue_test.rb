@@ -45,6 +45,6 @@ class ExampleCatalogueTest < Minitest::Test
   end
 
   def run_in(folder, environment, *words)
-    Open3.capture2e(environment, "timeout", "-k", "5", "120", RbConfig.ruby, "-W0", *words, chdir: folder)
+    Open3.capture2e(environment, "timeout", "-k", "5", NeverBlockTest::RailsApp::LIMIT.to_s, RbConfig.ruby, "-W0", *words, chdir: folder)
   end
 end

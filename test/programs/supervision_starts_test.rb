@@ -101,7 +101,7 @@ class SupervisionStartsTest < Minitest::Test
     serve(1, "boot_timeout #{BOOT}\nafter_fork { sleep if File.exist?('hang') }\n") do |served|
       FileUtils.touch("#{served.folder}/hang")
       kill(served.workers)
-      served.until_true("its end") { served.errors.match?(/error: worker 0 \[\d+\] was not ready after #{BOOT} s \(boot_timeout\): it is given up$/) }
+      served.until_true("its end") { served.errors.match?(/error: worker 0 \[\d+\] was not ready after #{BOOT} s \(boot_timeout\): it is given up$/o) }
       File.unlink("#{served.folder}/hang")
       served.until_true("an answer") { answers?(served) }
       served.stop
@@ -112,7 +112,7 @@ class SupervisionStartsTest < Minitest::Test
     serve(1, "boot_timeout #{BOOT}\n") do |served|
       File.write("#{served.folder}/config.ru", "sleep")
       served.signal(:USR1)
-      served.until_true("the log line") { served.errors.match?(/error: the app can't be loaded again; the old one stays: the app in \S+ was not loaded within #{BOOT} s \(boot_timeout\)$/) }
+      served.until_true("the log line") { served.errors.match?(/error: the app can't be loaded again; the old one stays: the app in \S+ was not loaded within #{BOOT} s \(boot_timeout\)$/o) }
       assert_equal "first", served.body("/")
       served.stop
     end

@@ -20,7 +20,7 @@ module NeverBlockTest
     FOLDER = File.join(ROOT, "test", "apps", "rails")
     VERSION = ENV.fetch("NEVERBLOCK_RAILS", "8.1")
     OVERLAY = File.join(FOLDER, "app")
-    LIMIT = 120 # seconds for one command
+    LIMIT = 300 # seconds for one command, even on a busy machine
     CACHE = File.join(ROOT, ".neverblock", "bootsnap") # cache of the compiled gems, which are the same for each app
 
     # @return [String, nil] why the app can't be made

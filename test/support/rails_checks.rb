@@ -21,7 +21,7 @@ module NeverBlockTest
       reason = RailsApp.missing and skip reason
       checks = File.join(ROOT, "test", "apps", name, "checks.rb")
       PostgresServer.open do |postgres|
-        output, status = Open3.capture2e(environment(postgres), "timeout", "-k", "5", "120", RbConfig.ruby, "-rbundler/setup", checks)
+        output, status = Open3.capture2e(environment(postgres), "timeout", "-k", "5", RailsApp::LIMIT.to_s, RbConfig.ruby, "-rbundler/setup", checks)
         assert status.success?, output
         assert_match PASSED, output
       end

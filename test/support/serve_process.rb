@@ -16,7 +16,7 @@ module NeverBlockTest
   #     served.errors                  # its standard error
   #   end
   class ServeProcess
-    LIMIT = 60 # seconds for anything, even on a busy machine
+    LIMIT = 120 # seconds for anything, even for Rails on a busy machine
     RACK = Gem.loaded_specs["rack"]&.full_require_paths
     BARE = {"RUBYOPT" => ENV["NEVERBLOCK_TEST_RUBYOPT"]}.freeze # none, except for `rake coverage`
     LIBRARY = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].freeze

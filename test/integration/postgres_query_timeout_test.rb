@@ -144,7 +144,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
         NB.concurrently(1..24) do |n|
           10.times do |m|
             id = n * 1_000 + m
-            pause = limit * (0.7 + 0.6 * rand)
+            pause = (n % 4 == 0) ? 0 : limit * (0.7 + 0.6 * rand) # on a busy machine, those near the limit are all late
             case m % 5
             when 0 then database.exec("insert into late.written select $1::int from pg_sleep($2::float)", [id, pause])
             when 1 then database.transaction { |connection| connection.exec("insert into late.written select $1::int from pg_sleep($2::float)", [id, pause]) }

@@ -9,7 +9,8 @@ class AsCompletedTest < Minitest::Test
   def test_callables_in_the_order_of_their_completion
     in_run do
       seen = []
-      items = [[:slow, 0.02], [:quick, 0.001], [:middle, 0.01]].map { |name, time| -> { sleep(time) && name } }
+      gates = Array.new(2) { Thread::Queue.new } # each opens the next one's
+      items = [-> { gates[1].pop && :slow }, -> { sleep(0.001) && gates[0].push(1) && :quick }, -> { gates[0].pop && gates[1].push(1) && :middle }]
       assert_equal 3, NeverBlock.as_completed(items) { |value, source| seen << [value, items.index(source)] }
       assert_equal [[:quick, 1], [:middle, 2], [:slow, 0]], seen
     end

@@ -26,10 +26,14 @@ class HeardSinceTest < Minitest::Test
   def test_events_that_the_loop_has_slept_for
     standalone do |scheduler|
       reader, writer = IO.pipe
-      before = now
-      Thread.new { Kernel.sleep(0.05) && writer << "x" }
+      loop_thread, asleep = Thread.current, nil
+      Thread.new do
+        Thread.pass until loop_thread.status == "sleep"
+        asleep = now
+        Kernel.sleep(0.05) && writer << "x"
+      end
       reader.wait_readable
-      assert_operator scheduler.heard_since, :>, before + 0.03
+      assert_operator scheduler.heard_since, :>, asleep
       assert_operator scheduler.heard_since, :<=, now
     end
   end

@@ -6,7 +6,7 @@ require "test_helper"
 
 # The description of connections' holders.
 class PostgresHoldersTest < Minitest::Test
-  include NeverBlockTest::Clock
+  include NeverBlockTest::Helpers
 
   Connection = Struct.new(:head, :idle?, :plain?, :heard)
   Holder = Struct.new(:purpose, :sql, :owner, :loop, :held_since, :lease?, :alone?)
@@ -43,7 +43,9 @@ class PostgresHoldersTest < Minitest::Test
   def test_a_thread
     gate = Thread::Queue.new
     thread = Thread.new { gate.pop }
-    assert_equal "#{__FILE__}:#{__LINE__ - 1}", holders([connection, lease(owner: thread, loop: nil)]).first[:at] if thread.join(0.05).nil?
+    line = __LINE__ - 1
+    wait_until("its wait") { gate.num_waiting == 1 }
+    assert_equal "#{__FILE__}:#{line}", holders([connection, lease(owner: thread, loop: nil)]).first[:at]
   ensure
     gate << true
     thread.join

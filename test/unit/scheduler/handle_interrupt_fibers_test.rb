@@ -40,8 +40,9 @@ class HandleInterruptFibersTest < Minitest::Test
     in_run do |scope|
       checked_out = Queue.new
       error = nil
+      deadline = now + 0.15 # by then both wait
       task = parked(scope.spawn do
-        Timeout.timeout(0.02) { pool.with { checked_out.pop } && sleep }
+        Timeout.timeout(0.15) { pool.with { checked_out.pop } && sleep }
       rescue Timeout::Error => error
         error = error.class
       end)
@@ -49,7 +50,7 @@ class HandleInterruptFibersTest < Minitest::Test
       other = parked(scope.spawn { pool.with { :other } }) # waits for the pool's lock
       checked_out << 1
       pass_until("the wait for the pool's lock") { task.waits_for.match?(/Mutex|Monitor/) }
-      sleep 0.03
+      sleep 0.005 until now > deadline + 0.01
       gate << :second
       [task, other].each(&:join)
       assert_equal Timeout::Error, error
@@ -158,17 +159,19 @@ class HandleInterruptFibersTest < Minitest::Test
   # ---- garbage collections ----
   slow "garbage collections"
   def test_under_gc_stress
-    in_run(limit: 60) do |scope| # each allocation collects all that other tests have left
+    in_run(limit: 60) do |scope|
       gate = Queue.new
       task = scope.spawn do
-        GC.stress = true
-        values = Enumerator.new { |yielder| yielder << mask(NEVER.dup) { mask(LIFTED.dup) { nil } || gate.pop } }
+        GC.stress = 1 # without full collections, which take as long as all that other tests have left is large
+        values = Enumerator.new { |yielder| yielder << mask(NEVER.dup) { mask(LIFTED.dup) { GC.start } || gate.pop } }
         Timeout.timeout(60) { mask(NEVER.dup) { values.next && NB::Task.current.name = "masked" } }
         sleep
       ensure
         GC.stress = false
       end
-      parked(task).cancel
+      parked(task)
+      GC.start
+      task.cancel
       gate << 1
       assert_predicate task.join, :cancelled?
       assert_equal "masked", task.name

@@ -68,10 +68,7 @@ class ProxyDeadlinesTest < Minitest::Test
   ["Content-Length: 5", "Transfer-Encoding: chunked", "A: b"].each do |field|
     define_method("test_idle_in_content_with_#{field[/\A\S+(?=:)/]}") do
       play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\n#{field}\r\n\r\n2" and sleep }, timeouts: {idle: 0.05})
-      client do
-        response = ask
-        assert_late(Proxy::IdleTimeout, :idle, 0.05) { content(response) }
-      end
+      client { assert_late(Proxy::IdleTimeout, :idle, 0.05) { content(ask) } }
     end
   end
 
@@ -88,18 +85,12 @@ class ProxyDeadlinesTest < Minitest::Test
 
   def test_total_of_content_that_never_waits
     play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\n\r\n" and loop { peer << "x" * 65_536 } })
-    client do
-      response = ask(timeouts: {total: 0.1})
-      assert_late(Proxy::TotalTimeout, :total, 0.1) { response.each {} }
-    end
+    client { assert_late(Proxy::TotalTimeout, :total, 0.1) { ask(timeouts: {total: 0.1}).each {} } }
   end
 
   def test_total_of_content_that_drips
     play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\n\r\n" and loop { (peer << "x") && sleep(0.01) } }, timeouts: {idle: 5})
-    client do
-      response = ask(timeouts: {total: 0.1})
-      assert_late(Proxy::TotalTimeout, :total, 0.1) { response.each {} }
-    end
+    client { assert_late(Proxy::TotalTimeout, :total, 0.1) { ask(timeouts: {total: 0.1}).each {} } }
   end
 
   def test_total_of_a_source_that_waits

@@ -272,8 +272,10 @@ class ProxyExchangeTest < Minitest::Test
   end
 
   def test_an_early_response_and_a_connection_that_is_then_closed
-    play(->(peer) { peer.head and peer << "HTTP/1.1 413 x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" and peer.io.close_write and sleep(0.05) })
+    read = Thread::Queue.new
+    play(->(peer) { peer.head and peer << "HTTP/1.1 413 x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" and peer.io.close_write and read.pop })
     client { assert_equal 413, ask("POST", "/", body: StringIO.new("x" * (8 << 20))).status }
+    read << true
     assert_equal 0, pool.stats[:open]
   end
 

@@ -298,7 +298,7 @@ class ProxyReuseTest < Minitest::Test
   end
 
   def test_too_many_that_wait_and_too_long_a_wait_are_refused
-    play(KEEP, pool: {max_connections: 1, max_waiting: 0}, timeouts: {connect: 0.05})
+    play(KEEP, pool: {max_connections: 1, max_waiting: 0})
     client do
       first = ask
       assert_match(/0 requests wait already; 1 are in use/, assert_raises(Proxy::OverloadError) { ask }.message)
@@ -306,10 +306,10 @@ class ProxyReuseTest < Minitest::Test
       pool.close
     end
     scripted.close
-    play(KEEP, pool: {max_connections: 1}, timeouts: {connect: 0.05})
+    play(KEEP, pool: {max_connections: 1})
     client do
       first = ask
-      assert_equal :queue, assert_raises(Proxy::OverloadError) { ask }.phase
+      assert_equal :queue, assert_raises(Proxy::OverloadError) { ask(timeouts: {connect: 0.05}) }.phase
       content(first)
     end
   end

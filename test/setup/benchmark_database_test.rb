@@ -86,7 +86,7 @@ class BenchmarkDatabaseTest < Minitest::Test
 
   def test_a_wrong_answer_ends_a_measurement
     error = assert_raises(RuntimeError) do
-      measured("neverblock") { |executor| Measured::SustainedLoad.new(Measured::Work.new(Layer.new(fail_at: 20), "find"), executor, fibers: 4, seconds: 0.1, warm: 0.01).call }
+      measured("neverblock") { |executor| Measured::SustainedLoad.new(Measured::Work.new(Layer.new(fail_at: 4), "find"), executor, fibers: 4, seconds: 0.1, warm: 0.01).call }
     end
     assert_match(/17 was answered/, error.message)
   end

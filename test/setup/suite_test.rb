@@ -99,6 +99,10 @@ class SuiteTest < Minitest::Test
           spawn("setsid sh -c 'echo $$ > #{pids["grandchild"]}; sleep 1000'")
           sleep
         end
+        until #{pids.values.inspect}.all? { |path| File.size?(path) } # its time begins once all are there
+          File.write("\#{ENV["NEVERBLOCK_TALLY"]}.current", "OneTest#test_a")
+          sleep 0.01
+        end
         loop { sleep } # Ruby 4.0 leaves a bare sleep early when a child ends
       end
     RUBY

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "patience"
+
 module NeverBlockTest
   # Fails a test that leaves a call on one of the process's thread pools: that call would take a thread from all later
   # tests.
@@ -12,8 +14,8 @@ module NeverBlockTest
     def after_teardown
       super
       return unless defined?(NeverBlock::Pools)
-      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + GRACE
-      sleep 0.001 until (busy = IdlePools.busy).empty? || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+      began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      sleep 0.001 until (busy = IdlePools.busy).empty? || Patience.over?(began, GRACE)
       assert_empty busy, "the test has left calls on thread pools"
     end
 

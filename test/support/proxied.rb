@@ -48,7 +48,7 @@ module NeverBlockTest
 
     # Runs the block as a proxy would.
     def client(&)
-      Timeout.timeout(LIMIT) { NeverBlock.run(&) }
+      Timeout.timeout(Patience.for(LIMIT)) { NeverBlock.run(&) }
     end
 
     # Runs the block at the same time.
@@ -97,7 +97,7 @@ module NeverBlockTest
 
     # The same without a loop.
     module Outside
-      def client(&) = Timeout.timeout(LIMIT, &)
+      def client(&) = Timeout.timeout(Patience.for(LIMIT), &)
 
       def aside(&) = Thread.new(&).tap { |thread| thread.report_on_exception = false }
     end

@@ -6,6 +6,7 @@ require "rbconfig"
 require "socket"
 require "timeout"
 require "tmpdir"
+require_relative "patience"
 
 module NeverBlockTest
   # A `neverblock serve` in a process and a folder of its own, as users start it.
@@ -195,9 +196,9 @@ module NeverBlockTest
     # Waits for a condition; the failure has the server's output.
     # @return [Object] the block's value
     def until_true(what, ended: !@status.nil?)
-      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + LIMIT
+      began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       until (value = yield)
-        if (@status && !ended) || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+        if (@status && !ended) || Patience.over?(began, LIMIT)
           raise Minitest::Assertion, "#{what} did not come:\n#{errors}\n#{output}"
         end
         sleep 0.01

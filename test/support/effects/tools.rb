@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "fileutils"
+require_relative "../patience"
 
 module NeverBlockTest
   module Effects
@@ -57,9 +58,9 @@ module NeverBlockTest
       # Waits for a condition, inside or outside of a loop.
       # @return [Object] the block's value
       def wait_until(what, limit: 10)
-        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + limit
+        began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         until (value = yield)
-          raise Minitest::Assertion, "#{what} did not come true within #{limit} s" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+          raise Minitest::Assertion, "#{what} did not come true within #{limit} s" if Patience.over?(began, limit)
           sleep 0.001
         end
         value

@@ -90,7 +90,7 @@ class ServerTrailersTest < Minitest::Test
     2.times { assert_equal [%w[a 1]], (wire << get("/", *TE)).answer.trailers }
   end
 
-  # The content has left already: the response is cut off, so that nobody takes it for whole.
+  # The content has left already: the response is cut off, so that no client takes it for whole.
   {
     "a name with a blank" => [-> { {"a b" => "1"} }, /a header named "a b"/],
     "a value with a line break" => [-> { {"a" => "1\r\nb: 2"} }, /a control character in its value/],

@@ -39,8 +39,8 @@ module NeverBlock
         raise
       end
 
-      # @return [Hash{String=>String, Array<String>}] the fields after the content that are for the client. Our server asks
-      #   for them if the client looks at trailers
+      # Our server asks for them after the content, if the client looks at trailers.
+      # @return [Hash{String=>String, Array<String>}] those that are for the client
       def trailers = HopByHop.trailers(@response.trailers)
 
       # @return [void]

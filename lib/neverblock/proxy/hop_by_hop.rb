@@ -37,10 +37,10 @@ module NeverBlock
       CONNECTION = "connection"
       # Values that name no field.
       COMMON = %w[keep-alive close Keep-Alive Close].freeze
-      # What decides how a message is read, by whom, and for how long, a recipient would take for part of the head (RFC
-      # 9110, section 6.5.1).
-      OF_HEADS = /\A(?:access-control-|content-(?!digest)|if-|proxy-|sec-|x-frame-|www-authenticate|authorization|cookie|
-        host|location|expect|forwarded|max-forwards|range|refresh|strict-transport-security|x-content-type)/x
+      # What decides how a message is read, how long it is kept, and which client may have it: a recipient could take it
+      # for a part of the head (RFC 9110, section 6.5.1).
+      OF_HEADS = /\A(?:access-control-|content-(?!digest)|if-|proxy-|sec-|x-content-type|x-frame-|authorization|cookie|
+        expect|forwarded|host|location|max-forwards|range|refresh|strict-transport-security|www-authenticate)/x
       DROPPED = [*NAMES, *INTERNAL, "content-length", "status"].to_h { |name| [name, true] }.freeze
       NOTHING = {}.freeze
       private_constant :ELSEWHERE, :END_TO_END, :OF_HEADS, :RACK, :CONNECTION, :COMMON, :DROPPED, :NOTHING

@@ -22,6 +22,21 @@ class ServerForkTest < Minitest::Test
     assert wire.ended?
   end
 
+  %i[each trailers].each do |method|
+    define_method(:"test_a_child_that_returns_from_a_body_s_#{method}_sends_nothing") do
+      body = Object.new
+      who = nil
+      forks = -> { (child = fork) ? Process.wait(child) && who = "parent" : who = "child" }
+      body.define_singleton_method(:each) { |&block| block.call("a").then { forks.call if method == :each } }
+      body.define_singleton_method(:trailers) { forks.call.then { {"from" => who} } if method == :trailers }
+      serve { [200, {}, body] }
+      wire = connect << get("/", "TE: trailers", "Connection: close")
+      answer = wire.answer
+      assert_equal ["a", (method == :each) ? [] : [%w[from parent]]], [answer.body, answer.trailers]
+      assert wire.ended?
+    end
+  end
+
   # The loop ends in the child, and what follows it in the server's code.
   def test_a_child_that_returns_from_the_app_leaves_the_socket_s_file
     serve(unix: true) do

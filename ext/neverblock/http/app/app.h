@@ -177,6 +177,11 @@ static inline nb_server_t *nb_server_of(const nb_connection_t *connection) {
     return (nb_server_t *)connection->transport;
 }
 
+/* In a child that came back from an app's fork: its parent responds. */
+static inline bool nb_server_is_forked(const nb_server_t *server) {
+    return server->net.engine->fork_generation != nb_fork_generation;
+}
+
 /* server.c */
 extern VALUE nb_cCore;
 nb_server_t *nb_server_get(VALUE);

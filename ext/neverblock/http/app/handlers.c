@@ -53,9 +53,6 @@ void nb_handlers_stream(nb_request_t *request) {
 }
 
 /* ---- serving ---- */
-/* A child that came back from an app's fork: its parent responds. */
-static bool is_forked(nb_server_t *server) { return server->net.engine->fork_generation != nb_fork_generation; }
-
 static VALUE call_app(VALUE argument) {
     nb_request_t *request = (nb_request_t *)argument;
     nb_server_t *server = request->server;
@@ -64,7 +61,7 @@ static VALUE call_app(VALUE argument) {
     nb_env_queue_time(request, request->started);
     nb_request_open_input(request);
     VALUE returned = rb_funcallv(request->server->app, id_call, 1, &request->env);
-    if (!is_forked(request->server)) nb_respond(request, returned);
+    if (!nb_server_is_forked(request->server)) nb_respond(request, returned);
     RB_GC_GUARD(returned);
     return Qnil;
 }
@@ -146,7 +143,7 @@ static void serve(nb_request_t *request) {
     task->name = request->path;
     task->spawned = request->started;
     rb_protect(call_app, (VALUE)request, &state);
-    if (is_forked(server)) {
+    if (nb_server_is_forked(server)) {
         if (state) rb_jump_tag(state);
         return;
     }
@@ -312,7 +309,7 @@ static VALUE work(VALUE argument) {
         server->waking = false;
         for (bool sent = true; (sent || has_next(server)) && (request = take(server)); sent = false) {
             serve(request);
-            if (server->net.closed || is_forked(server) || !is_clean(server, task)) return Qnil;
+            if (server->net.closed || nb_server_is_forked(server) || !is_clean(server, task)) return Qnil;
             engine->budget -= engine->budget < REQUEST_COST ? engine->budget : REQUEST_COST;
             if (engine->budget > 0 && !nb_turn_is_long(engine)) continue;
             if (server->waking) { /* another handler goes on: one is enough */
@@ -334,7 +331,7 @@ static VALUE work(VALUE argument) {
 static VALUE work_leave(VALUE argument) {
     nb_server_t *server = (nb_server_t *)argument;
     server->handler_count--;
-    if (!server->net.closed && !is_forked(server)) {
+    if (!server->net.closed && !nb_server_is_forked(server)) {
         server->waking = false; /* if this handler was on its way, another one goes */
         nb_handlers_wake(server);
     }

@@ -156,6 +156,7 @@ static VALUE produce(VALUE argument) {
     produce_t *it = (produce_t *)argument;
     if (it->method == id_each) {
         rb_block_call(it->body, id_each, 0, NULL, each_chunk, it->request->rack_request);
+        if (nb_server_is_forked(it->request->server)) return Qnil;
         return nb_response_trailers(it->request, it->body);
     }
     rb_funcallv(it->body, it->method, 1, &it->argument);
@@ -177,7 +178,8 @@ static VALUE run(nb_request_t *request, VALUE body, ID method, VALUE argument) {
 }
 
 void nb_body_each(nb_request_t *request, VALUE body) {
-    finish(request, run(request, body, id_each, Qnil));
+    VALUE trailers = run(request, body, id_each, Qnil);
+    if (!nb_server_is_forked(request->server)) finish(request, trailers);
 }
 
 /* ---- call(stream) and hijack ---- */

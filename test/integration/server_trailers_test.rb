@@ -112,6 +112,27 @@ class ServerTrailersTest < Minitest::Test
     assert_equal [%w[a 1]], (connect << get("/", *TE)).answer.trailers
   end
 
+  # As without trailers, the end of each is the end of the content.
+  def test_other_tasks_write_no_content_meanwhile
+    asked, tried = gate, gate
+    body = Body.new { (asked << 1) && tried.pop && {"a" => "1"} }
+    late = nil
+    body.define_singleton_method(:each) do |&block|
+      block.call("ab")
+      NeverBlock.spawn do
+        asked.pop
+        block.call("late")
+      rescue IOError => late
+      ensure
+        tried << 1
+      end
+    end
+    serve_body(body)
+    answer = (connect << get("/", *TE)).answer
+    assert_equal ["ab", [%w[a 1]]], [answer.body, answer.trailers]
+    assert_equal "the stream is closed for writing", late&.message
+  end
+
   def test_the_request_is_over_meanwhile
     gate = Thread::Queue.new
     closed = Thread::Queue.new

@@ -135,9 +135,14 @@ static VALUE each_chunk(RB_BLOCK_CALL_FUNC_ARGLIST(chunk, rack_request)) {
     return Qnil;
 }
 
-static void finish(nb_request_t *request, VALUE trailers) {
+/* Writes of other tasks come too late from here on, also those that wait for their turn. */
+static void end_writes(nb_request_t *request) {
     nb_output_turn(&request->io);
-    request->response = NB_RESPONSE_ENDED; /* writes of other tasks that wait for their turn come too late */
+    request->response = NB_RESPONSE_ENDED;
+}
+
+static void finish(nb_request_t *request, VALUE trailers) {
+    end_writes(request);
     if (request->response_framing == NB_BODY_CHUNKED) {
         NB_OUTPUT_LITERAL(&request->io.out, "0\r\n");
         if (!NIL_P(trailers))
@@ -157,6 +162,7 @@ static VALUE produce(VALUE argument) {
     if (it->method == id_each) {
         rb_block_call(it->body, id_each, 0, NULL, each_chunk, it->request->rack_request);
         if (nb_server_is_forked(it->request->server)) return Qnil;
+        end_writes(it->request);
         return nb_response_trailers(it->request, it->body);
     }
     rb_funcallv(it->body, it->method, 1, &it->argument);

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "neverblock/cache"
 require "support/fronted"
 
 # Fields after the content of an upstream's response (RFC 9110 §6.5), through the proxy.
@@ -54,7 +55,12 @@ class ProxyTrailersTest < Minitest::Test
       answer = ask(get("/", *lines))
       assert_equal ["ab", [], nil, nil], [answer.body, answer.trailers, answer["trailer"], sent_fields["te"]], lines
     end
-    assert_equal ["ab", []], ask(get("/", *TE, version: "1.0")).then { |answer| [answer.body, answer.trailers] }
+  end
+
+  def test_a_client_of_http_1_0_gets_none
+    front(chunked("X-Sum: 7", head: "#{HEAD}Trailer: x-sum\r\n"))
+    answer = ask(get("/", *TE, version: "1.0"))
+    assert_equal ["ab", [], nil, nil], [answer.body, answer.trailers, answer["trailer"], sent_fields["te"]]
   end
 
   def test_several_codings_and_case
@@ -67,8 +73,43 @@ class ProxyTrailersTest < Minitest::Test
   def test_what_belongs_to_a_head_is_not_passed_on
     front(chunked(*%w[Set-Cookie Cache-Control Content-Type Content-Encoding Content-Range Location Authorization
       WWW-Authenticate Keep-Alive TE Trailer Expires Age Vary X-Accel-Redirect X-Sendfile
-      Access-Control-Allow-Origin Cookie Status Rack.hijack].map { |name| "#{name}: close" }, "X-Sum: 7"))
+      Access-Control-Allow-Origin Cookie Status Rack.hijack Allow Alt-Svc Link Retry-After Accept-CH Clear-Site-Data
+      Cross-Origin-Opener-Policy Permissions-Policy Referrer-Policy Strict-Transport-Security Surrogate-Control
+      CDN-Cache-Control Cloudflare-CDN-Cache-Control X-Content-Type-Options X-XSS-Protection Content-Digest-2].map { |name| "#{name}: close" }, "X-Sum: 7"))
     assert_equal [%w[x-sum 7]], ask(get("/", *TE)).trailers
+  end
+
+  def test_what_may_be_a_trailer_is_passed_on
+    names = %w[etag content-digest repr-digest proxy-status server-timing signature signature-input grpc-status hostname]
+    front(chunked(*names.map { |name| "#{name}: 1" }))
+    assert_equal names, ask(get("/", *TE)).trailers.map(&:first)
+  end
+
+  def test_those_that_are_not_passed_on_are_not_announced_either
+    {"Set-Cookie, X-Sum,,ETag" => "x-sum, etag", "Content-Length, \xff" => "\xff", "Location,Rack.hijack" => nil}.each do |names, announced|
+      front(chunked("X-Sum: 7", head: "#{HEAD}Trailer: #{names}\r\n".b))
+      assert_equal [*announced].map(&:b), ask(get("/", *TE)).all("trailer"), names
+    end
+  end
+
+  # The content is whole, but what follows it is not.
+  def test_an_upstream_that_ends_within_the_trailers
+    ["", "X-Sum: 7\r\n", "X-Su", "X-Sum: 7\r\n\r"].each do |begun|
+      front(->(peer) { peer.request && peer << "#{HEAD}\r\n#{100_000.to_s(16)}\r\n#{"a" * 100_000}\r\n0\r\n#{begun}" })
+      error = assert_raises(NeverBlockTest::Wire::Truncated, begun) { ask(get("/", *TE)) }
+      assert_equal [100_000, []], [error.answer.body.bytesize, error.answer.trailers]
+      assert_match(/ended before the content did/, await_log.first)
+    end
+  end
+
+  # With a cache in front, responses that it does not fetch for others have theirs.
+  def test_a_cache_in_front
+    front(chunked("X-Sum: 7", head: "#{HEAD}Cache-Control: max-age=60\r\nTrailer: x-sum\r\n"), wrap: ->(proxy) { NeverBlock::Cache.new(proxy) })
+    2.times do
+      answer = ask(get("/", *TE))
+      assert_equal ["ab", [], nil], [answer.body, answer.trailers, answer["trailer"]]
+    end
+    assert_equal [%w[x-sum 7]], ask(request("POST", "/", *TE, body: "abc")).trailers
   end
 
   def test_trailers_that_would_move_the_end_of_a_message_cut_the_response_off

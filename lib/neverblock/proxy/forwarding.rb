@@ -179,7 +179,8 @@ module NeverBlock
       # RFC 9110, section 6.6.2: which trailers will come, as far as the upstream says so.
       def announce_trailers(response, headers)
         names = response["trailer"] or return
-        headers["trailer"] = names unless response.length || BARE.include?(response.status)
+        return if response.length || BARE.include?(response.status)
+        names = HopByHop.announced(names) and headers["trailer"] = names
       end
 
       # What has ended with its head needs no connection any more.

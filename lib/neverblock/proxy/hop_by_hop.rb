@@ -37,13 +37,19 @@ module NeverBlock
       CONNECTION = "connection"
       # Values that name no field.
       COMMON = %w[keep-alive close Keep-Alive Close].freeze
-      # What decides how a message is read, how long it is kept, and which client may have it: a recipient could take it
-      # for a part of the head (RFC 9110, section 6.5.1).
-      OF_HEADS = /\A(?:access-control-|content-(?!digest)|if-|proxy-|sec-|x-content-type|x-frame-|authorization|cookie|
-        expect|forwarded|host|location|max-forwards|range|refresh|strict-transport-security|www-authenticate)/x
+      # What decides how a message is read, how long it is kept, which client may have it, and what a browser may do
+      # with it: a recipient could take it for a part of the head (RFC 9110, section 6.5.1). Content-Digest, ETag and
+      # Proxy-Status may be trailers (RFC 9530; RFC 9110, section 8.8.3; RFC 9209, section 2).
+      OF_HEADS = /\A(?:accept-|access-control-|content-(?!digest\z)|cross-origin-|if-|proxy-(?!status\z)|sec-|
+        surrogate-|x-content-type-|x-frame-|x-xss-|
+        (?:allow|alt-svc|authorization|clear-site-data|cookie|expect|forwarded|host|link|location|max-forwards|
+          origin-agent-cluster|permissions-policy|public-key-pins|range|referrer-policy|refresh|retry-after|
+          service-worker-allowed|strict-transport-security|timing-allow-origin|warning|www-authenticate)\z)|
+        cache-control\z/x
+      ONLY_HEADS = END_TO_END.except("etag").freeze
       DROPPED = [*NAMES, *INTERNAL, "content-length", "status"].to_h { |name| [name, true] }.freeze
       NOTHING = {}.freeze
-      private_constant :ELSEWHERE, :END_TO_END, :OF_HEADS, :RACK, :CONNECTION, :COMMON, :DROPPED, :NOTHING
+      private_constant :ELSEWHERE, :END_TO_END, :OF_HEADS, :ONLY_HEADS, :RACK, :CONNECTION, :COMMON, :DROPPED, :NOTHING
 
       class << self
         # @param values [Array<String>] of Connection
@@ -77,8 +83,19 @@ module NeverBlock
 
         # @param fields [Array<Array(String, String)>] after the content of an upstream's response
         # @return [Hash{String=>String, Array<String>}] those that are for the client
-        def trailers(fields)
-          response(fields.flatten).reject { |name, _| END_TO_END[name] || OF_HEADS.match?(name) }
+        def trailers(fields) = response(fields.flatten).select { |name, _| trailer?(name) }
+
+        # @param value [String] of an upstream's Trailer
+        # @return [String, nil] the names in it of those that are for the client
+        def announced(value)
+          names = value.downcase.split(",").map(&:strip).select { |name| trailer?(name) }
+          names.join(", ") unless names.empty?
+        end
+
+        private
+
+        def trailer?(name)
+          !(name.empty? || DROPPED[name] || name.start_with?(RACK) || ONLY_HEADS[name] || OF_HEADS.match?(name))
         end
       end
     end

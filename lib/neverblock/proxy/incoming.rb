@@ -42,7 +42,7 @@ module NeverBlock
         upgrade = upgrade(env) unless input
         request = Request.of(env["REQUEST_METHOD"], target(env), lines(env), host(env), input, length, upgrade,
           !input.nil? && env.key?("HTTP_EXPECT"), env["REMOTE_ADDR"].to_s)
-        request.trailers = TRAILERS.match?(env["HTTP_TE"]) if env.key?("HTTP_TE")
+        request.trailers = trailers?(env) if env.key?("HTTP_TE")
         [request, input]
       end
 
@@ -124,6 +124,9 @@ module NeverBlock
         # A client that waits for 100 (Continue) gets it when the content is read, so that is left to the upstream.
         (env.key?("HTTP_EXPECT") || limited.any?) ? [limited, nil] : EMPTY
       end
+
+      # HTTP/1.0 has no chunks, behind which they come.
+      def trailers?(env) = TRAILERS.match?(env["HTTP_TE"]) && env["SERVER_PROTOCOL"] != "HTTP/1.0"
 
       # That of a server which knows that there is none.
       def empty?(input)

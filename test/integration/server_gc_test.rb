@@ -17,6 +17,7 @@ class ServerGcTest < Minitest::Test
     bodies = {
       "/array" => -> { %w[a b] + [BIG] }, "/each" => -> { Enumerator.new { |yielder| 20.times { |n| yielder << "#{n}," } } },
       "/slow" => -> { Enumerator.new { |yielder| 3.times { |n| (yielder << "#{n},") && sleep(0.001) } } },
+      "/trailers" => -> { %w[a b].each.tap { |body| body.define_singleton_method(:trailers) { sleep(0.001) && {+"x-sum" => [+"1", 2]} } } },
       "/stream" => -> { ->(stream) { 3.times { |n| (stream << "#{n},").flush } } },
       "/file" => -> { Object.new.tap { |body| body.define_singleton_method(:to_path) { file } } }
     }
@@ -36,11 +37,12 @@ class ServerGcTest < Minitest::Test
   # @return [Array] the responses
   def ask_for_everything
     wire = connect << get("/array") << get("/each") << get("/slow") << get("/stream") << get("/file") << get("/hints", "X-Strange: #{"y" * 300}") <<
-      get("/fail") << post("/echo", "in memory") << post("/echo", BIG) << post_chunks("/echo", ["in", " chunks"])
-    answers = wire.answers(10)
+      get("/fail") << post("/echo", "in memory") << post("/echo", BIG) << post_chunks("/echo", ["in", " chunks"]) <<
+      get("/trailers", "TE: trailers")
+    answers = wire.answers(11)
     hijacked = (connect << get("/hijack") + "line\n").rest
     refused = ask("GET / HTTP/1.1\r\nBad\r\n\r\n").status
-    [answers.map(&:status), answers.map { |answer| answer.body.hash }, answers[5].interim.map(&:fields), answers[7].all("set-cookie"), hijacked, refused]
+    [answers.map(&:status), answers.map { |answer| answer.body.hash }, answers[5].interim.map(&:fields), answers[7].all("set-cookie"), answers[10].trailers, hijacked, refused]
   end
 
   def serve_everything(**)
@@ -58,7 +60,7 @@ class ServerGcTest < Minitest::Test
 
   def assert_the_same
     expected = ask_for_everything
-    assert_equal [[200, 200, 200, 200, 200, 204, 500, 200, 200, 200], "rawline\n", 400], expected.values_at(0, 4, 5)
+    assert_equal [[200, 200, 200, 200, 200, 204, 500, 200, 200, 200, 200], [%w[x-sum 1], %w[x-sum 2]], "rawline\n", 400], expected.values_at(0, 4, 5, 6)
     yield
     assert_equal expected, ask_for_everything
   ensure

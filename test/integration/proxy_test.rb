@@ -53,9 +53,13 @@ class ProxyTest < Minitest::Test
 
   def test_fields_between_two_neighbours_and_those_that_connection_names_are_removed
     front(KEEP)
-    ask(get("/", "Connection: keep-alive, X-Trace, Via", "X-Trace: 1", "Keep-Alive: 5", "TE: gzip", "Proxy-Authorization: x", "Proxy-Connection: x", "Upgrade: h2c", "HTTP2-Settings: x", "Trailer: a"))
+    lines = ["Connection: keep-alive, X-Trace, Via", "X-Trace: 1", "Keep-Alive: 5", "Proxy-Authorization: x", "Proxy-Connection: x", "Upgrade: h2c", "HTTP2-Settings: x", "Trailer: a"]
+    ask(get("/", *lines, "TE: gzip"))
     assert_equal %w[host via x-forwarded-for x-forwarded-host x-forwarded-proto], sent_fields.keys.sort
     assert_equal "1.1 here", sent_fields["via"]
+    ask(get("/", *lines, "TE: gzip, trailers")) # what the proxy itself understands is said anew
+    assert_equal %w[connection host te via x-forwarded-for x-forwarded-host x-forwarded-proto], sent_fields.keys.sort
+    assert_equal %w[TE trailers], sent_fields.values_at("connection", "te")
   end
 
   def test_instructions_for_a_proxy_are_stripped_from_clients

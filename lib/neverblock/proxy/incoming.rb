@@ -80,7 +80,7 @@ module NeverBlock
 
       def prefixes_for(connection, trusted)
         listed = connection ? HopByHop.listed([connection]) : NOTHING
-        return prefixes(trusted, listed) unless listed.empty?
+        return prefixes(trusted, listed) unless listed.all? { |name, _| DROPPED[name] }
         trusted ? @trusted_prefixes : @prefixes
       end
 

@@ -37,6 +37,42 @@ class ServerForkTest < Minitest::Test
     end
   end
 
+  # In a header's each, or to_ary.
+  %i[each to_ary].each do |method|
+    define_method(:"test_a_child_that_returns_from_#{method}_before_the_head_sends_nothing") do
+      who = nil
+      forks = ->(value) { (child = fork) ? Process.wait(child) && who = "parent" : who = "child" and value }
+      headers, body = Object.new, Object.new
+      headers.define_singleton_method(:each) { |&block| (method == :each) ? forks.call(block.call("a", "b")) : block.call("a", "b") }
+      body.define_singleton_method(:to_ary) { (method == :to_ary) ? forks.call(["x"]) : ["x"] }
+      body.define_singleton_method(:each) { |&block| block.call("x") }
+      serve { [200, headers, body] }
+      wire = connect << get("/", "Connection: close")
+      assert_equal ["b", "x"], wire.answer.then { |answer| [answer["a"], answer.body] }
+      assert wire.ended?
+      assert_equal "parent", who
+    end
+  end
+
+  def test_a_child_can_not_write_into_its_parent_s_response
+    said, say = IO.pipe
+    try = ->(&write) { write.call || "written" rescue say.puts("#{$!.class}: #{$!.message}") } # standard:disable Style/RescueModifier -- the child tells it
+    body = lambda do |stream|
+      stream.write("a")
+      Process.wait(fork { try.call { stream.write("child") } })
+      stream.write("b")
+    end
+    serve do |env|
+      Process.wait(fork { try.call { env["rack.early_hints"].call("link" => "</a>") } })
+      [200, {}, body]
+    end
+    answer = ask(get("/", "Connection: close"))
+    assert_equal [[], "ab"], [answer.interim, answer.body]
+    2.times { assert_equal "IOError: the request belongs to the process that has forked this one, which responds to it\n", said.gets }
+  ensure
+    [said, say].each(&:close)
+  end
+
   # The loop ends in the child, and what follows it in the server's code.
   def test_a_child_that_returns_from_the_app_leaves_the_socket_s_file
     serve(unix: true) do

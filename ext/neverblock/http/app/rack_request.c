@@ -36,6 +36,8 @@ nb_request_t *nb_rack_request_get(VALUE self) {
     nb_request_t *request = rb_check_typeddata(self, &rack_request_type);
     if (!request || !request->io.connection)
         rb_raise(rb_eIOError, "the request is over, or its connection was hijacked or lost");
+    if (nb_server_is_forked(request->server))
+        rb_raise(rb_eIOError, "the request belongs to the process that has forked this one, which responds to it");
     if (rb_thread_current() != request->server->net.engine->thread)
         rb_raise(rb_eThreadError, "a request's stream belongs to its server's thread; write to it from there, "
                                   "for example through a Queue");

@@ -170,6 +170,7 @@ static VALUE send_response(VALUE argument) {
     } else if (kind == BODY_FILE) {
         nb_body_open_file(request, body, id_to_path, &fields.has_length, &fields.length);
     }
+    if (nb_server_is_forked(request->server)) return Qnil; /* by one of the methods that were called until here */
     end_head(request, &fields, bodiless(status) && kind == BODY_ARRAY ? BODY_NONE : kind);
     if (kind == BODY_HIJACK || kind == BODY_STREAM) nb_handlers_stream(request);
     if (kind != BODY_HIJACK && (request->head_only || (bodiless(status) && status != 101))) kind = BODY_NONE;

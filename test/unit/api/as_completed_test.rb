@@ -106,9 +106,11 @@ class AsCompletedTest < Minitest::Test
 
   def test_a_failing_tasks_error_is_raised_and_the_others_continue
     in_run do |scope|
-      going_on = scope.spawn { sleep(0.01) && :value }
+      gate = Thread::Queue.new
+      going_on = scope.spawn { gate.pop && :value }
       failing = scope.spawn { sleep(0.001) && raise("no") }
       assert_equal "no", raised { NeverBlock.as_completed([going_on, failing]) { flunk "no value" } }.message
+      gate << 1
       assert_equal :value, going_on.value
     end
   end

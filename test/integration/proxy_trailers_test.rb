@@ -69,6 +69,12 @@ class ProxyTrailersTest < Minitest::Test
     assert_equal "trailers", sent_fields["te"]
   end
 
+  def test_none_are_announced_where_all_has_come_with_the_head_and_there_are_none
+    front(->(peer) { peer << "#{HEAD}Trailer: x-sum\r\n\r\n2\r\nab\r\n0\r\n\r\n" while peer.request })
+    answer = ask(get("/", *TE))
+    assert_equal ["ab", :length, nil], [answer.body, answer.framing, answer["trailer"]]
+  end
+
   # A recipient may take trailers for fields of the head.
   def test_what_belongs_to_a_head_is_not_passed_on
     front(chunked(*%w[Set-Cookie Cache-Control Content-Type Content-Encoding Content-Range Location Authorization

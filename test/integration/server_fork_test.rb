@@ -54,6 +54,22 @@ class ServerForkTest < Minitest::Test
     end
   end
 
+  def test_a_child_that_returns_from_call_sends_nothing
+    statuses = Thread::Queue.new
+    body = lambda do |stream|
+      stream.write("a")
+      child = fork or next
+      Process.wait(child)
+      statuses << $?.exitstatus
+      stream.write("b")
+    end
+    serve { [200, {}, body] }
+    wire = connect << get("/", "Connection: close")
+    assert_equal "ab", wire.answer.body
+    assert wire.ended?
+    assert_equal 0, statuses.pop(timeout: 20)
+  end
+
   def test_a_child_can_not_write_into_its_parent_s_response
     said, say = IO.pipe
     try = ->(&write) { write.call || "written" rescue say.puts("#{$!.class}: #{$!.message}") } # standard:disable Style/RescueModifier -- the child tells it

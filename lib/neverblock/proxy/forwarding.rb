@@ -157,7 +157,7 @@ module NeverBlock
         return switch(backend, response, headers) if response.upgraded?
         leave_tunnel(backend)
         headers["content-length"] = response.length.to_s if response.length && !BARE.include?(response.status)
-        announce_trailers(response, headers) if @request.trailers
+        announce_trailers(response, headers) if trailers?(response)
         [response.status, headers, body(backend, response, first)]
       end
 
@@ -180,12 +180,16 @@ module NeverBlock
       def announce_trailers(response, headers)
         names = response["trailer"] or return
         return if response.length || BARE.include?(response.status)
-        names = HopByHop.announced(names) and headers["trailer"] = names
+        announced = HopByHop.announced(names)
+        headers["trailer"] = announced if announced
       end
+
+      # @return [Boolean] whether the client looks at trailers, and there are some or may still come
+      def trailers?(response) = @request.trailers && !(response.ended? && response.trailers.empty?)
 
       # What has ended with its head needs no connection any more.
       def body(backend, response, first)
-        return [*first] if response.ended? && !(@request.trailers && response.trailers.any?)
+        return [*first] if response.ended? && !trailers?(response)
         @body = Body.new(response, @settings.max_response_body, first) do |failure|
           release(backend)
           count(backend, failure, begun: true) if failure

@@ -196,6 +196,7 @@ void nb_body_stream(nb_request_t *request, VALUE body) {
     VALUE stream = rb_funcall(klass, id_new, 2, request->rack_request, raw ? Qnil : request->input);
     nb_output_flush(&request->io);
     run(request, body, id_call, stream);
+    if (nb_server_is_forked(request->server)) return;
     rb_funcall(stream, rb_intern("close"), 0);
     if (request->io.connection) finish(request, Qnil);
 }

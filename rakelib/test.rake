@@ -78,7 +78,7 @@ namespace :test do
   end
 
   mysql_records = lambda do |version|
-    suite.run_files("Active Record #{version}, MySQL", "test/{integration/mysql_active_record*,programs/mysql_differential}_test.rb",
+    suite.run_files("Active Record #{version}, MySQL", "test/{integration/mysql/active_record*,programs/mysql_differential}_test.rb",
       engines: [nil], environment: bundle.call(version))
   end
 

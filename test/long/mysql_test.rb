@@ -3,7 +3,7 @@
 require "test_helper"
 require_relative "../support/mysql"
 
-# Minutes of what test/integration/mysql_chaos_test.rb does for seconds: fibers of three clients, killed connections, timeouts.
+# Minutes of what test/integration/mysql/chaos_test.rb does for seconds: fibers of three clients, killed connections, timeouts.
 class LongMySQLTest < Minitest::Test
   include NeverBlockTest::MySQL
 

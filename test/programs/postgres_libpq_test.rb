@@ -13,7 +13,7 @@ class PostgresLibpqTest < Minitest::Test
   GEMFILE = File.join(NeverBlockTest::ROOT, "test", "apps", "libpq.gemfile")
 
   # From test/integration: each way of sending, of ending and of being interrupted.
-  FILES = %w[postgres_test.rb postgres_statements_test.rb postgres_connections_test.rb postgres_leases_test.rb postgres_virtual_connection_test.rb postgres_tls_test.rb].freeze
+  FILES = %w[postgres_test.rb postgres/statements_test.rb postgres/connections_test.rb postgres/leases_test.rb postgres/virtual_connection_test.rb postgres/tls_test.rb].freeze
   NAMES = /thousand_fibers|without_parameters|error_stays|can_t_be_sent|test_transactions|name_that_is_given_up|stale_plan|copies|cancelled_statement|left_behind|lost_connection|beside_a_stock|another_fiber|verified/
 
   def test_the_tests_of_shared_connections

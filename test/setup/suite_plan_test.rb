@@ -30,7 +30,7 @@ class SuitePlanTest < Minitest::Test
 
   # They share the database of their process.
   def test_tests_of_postgresql_are_in_chunks_of_their_own
-    files = %w[test/unit/task_test.rb test/integration/postgres_test.rb test/integration/postgres_pipeline_test.rb]
+    files = %w[test/unit/task_test.rb test/integration/postgres_test.rb test/integration/postgres/pipeline_test.rb]
     assert_equal [files.drop(1).sort, files.first(1)], Plan.new(@path).chunks(files).map(&:sort)
   end
 

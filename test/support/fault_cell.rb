@@ -5,7 +5,7 @@ require_relative "database"
 require_relative "delay_proxy"
 
 module NeverBlockTest
-  # A statement and its fate, for test/integration/postgres_faults_test.rb: a client with one connection, through a
+  # A statement and its fate, for test/integration/postgres/faults_test.rb: a client with one connection, through a
   # network of its own. The fault strikes at the given stage. The test class has a DelayProxy per kind in `prepare`.
   #
   #   FaultCell.new(test, :read, :sent, :cancel).run

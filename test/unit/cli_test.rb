@@ -7,7 +7,7 @@ require "neverblock/cli"
 require "stringio"
 require "tmpdir"
 
-# The command line by itself; serving is tested in test/integration/serve_test.rb.
+# The command line by itself; serving is tested in test/integration/server/serve_test.rb.
 class CLITest < Minitest::Test
   def setup
     @folder = Dir.mktmpdir("nb")

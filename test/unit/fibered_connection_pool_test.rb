@@ -4,7 +4,7 @@ require "test_helper"
 require "neverblock/fibered_connection_pool"
 require "support/runs"
 
-# With connections of no database; with PostgreSQL: test/integration/fibered_connection_pool_test.rb.
+# With connections of no database; with PostgreSQL: test/integration/connection_pool/fibered_test.rb.
 class FiberedConnectionPoolTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs

@@ -9,7 +9,7 @@ module NeverBlock
     # One connection to PostgreSQL in pipeline mode: a FIFO of statements, each with its own Sync, so that an error
     # stays with its statement. A statement that is alone on the connection goes without pipeline mode: {Exchange}.
     #
-    # Its states ({#state}), and what leads from one to the next (test/integration/postgres_states_test.rb):
+    # Its states ({#state}), and what leads from one to the next (test/integration/postgres/states_test.rb):
     #
     #   shared ──exclusive statement──> alone ─────────────────────────────────────────────> shared
     #   shared ──lease──> leased ──given back without session state────────────────────────> shared

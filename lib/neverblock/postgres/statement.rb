@@ -7,7 +7,7 @@ module NeverBlock
     #   statement = Statement.new("select $1::int", [1], session_defaults:)
     #   multiplexer.run(statement)   # => PG::Result
     #
-    # Its states ({#state}), and what leads from one to the next (test/integration/postgres_states_test.rb):
+    # Its states ({#state}), and what leads from one to the next (test/integration/postgres/states_test.rb):
     #
     #   unplaced ──granted──> placed ──sent──> sent ──answered, connection lost──> done
     #      ^  │                 │ ^              │ │

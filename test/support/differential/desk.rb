@@ -186,7 +186,7 @@ module NeverBlockTest
       end
 
       # Prepares a statement, then another program changes the table. (In a transaction the plan may be stale or not,
-      # depending on the real connection: test/integration/postgres_statements_test.rb.)
+      # depending on the real connection: test/integration/postgres/statements_test.rb.)
       def stale
         2.times { seats.find([1, 1]) }
         ["ADD COLUMN extra int", "DROP COLUMN extra"].map do |change|

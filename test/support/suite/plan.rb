@@ -28,7 +28,7 @@ module NeverBlockTest
       SLOW = 1.5
 
       # Files that share their process's database server.
-      SHARED = /\Atest\/\w+\/postgres_/
+      SHARED = %r{\Atest/(?:integration/postgres[_/]|programs/postgres_)}
 
       # @param path [String] where the times are kept
       def initialize(path = KEPT)

@@ -16,7 +16,7 @@ class CacheCollapseMatrixTest < Minitest::Test
   LANGUAGES = %w[en de fr].freeze
 
   # Cases of the table, and the calls of the app for so many clients. All tests are below, but for the last two:
-  # test/integration/cache_server_test.rb, cache_redis_test.rb.
+  # test/integration/cache/server_test.rb, cache/redis_test.rb.
   CALLS = {
     "it may be shared" => "1",
     "10,000 requests" => "1",

@@ -8,7 +8,7 @@ require "support/loops"
 require "socket"
 
 # Names of services, and link-local addresses with an interface: in a loop as outside of one. Look-ups of hosts:
-# test/integration/names_test.rb.
+# test/integration/patches/names_test.rb.
 class GetaddrinfoPatchTest < Minitest::Test
   include NeverBlockTest::Loops
 

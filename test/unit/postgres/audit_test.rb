@@ -4,7 +4,7 @@
 
 require "test_helper"
 
-# What an audit asks, and how it tells of a difference. With a server: test/integration/postgres_audit_test.rb.
+# What an audit asks, and how it tells of a difference. With a server: test/integration/postgres/audit_test.rb.
 class PostgresAuditTest < Minitest::Test
   def setup
     skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")

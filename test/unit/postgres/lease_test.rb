@@ -6,7 +6,7 @@ require "test_helper"
 require "support/fake_connections"
 
 # How a lease uses its connection, and what it reports when the connection is returned. With a server:
-# test/integration/postgres_leases_test.rb.
+# test/integration/postgres/leases_test.rb.
 class PostgresLeaseTest < Minitest::Test
   include NeverBlockTest::FakeConnections
 

@@ -6,8 +6,8 @@ require "test_helper"
 require "support/fake_multiplexer"
 
 # A multiplexer's work with statements, leases and connections, without a server. The choice of a connection:
-# test/unit/postgres/router_test.rb. With a server: test/integration/postgres_sharing_test.rb and
-# postgres_changed_sessions_test.rb.
+# test/unit/postgres/router_test.rb. With a server: test/integration/postgres/sharing_test.rb and
+# test/integration/postgres/changed_sessions_test.rb.
 class PostgresMultiplexerTest < Minitest::Test
   include NeverBlockTest::FakeMultiplexer
 

@@ -5,7 +5,7 @@
 require "test_helper"
 require "support/fake_connections"
 
-# Operations of fibers on one connection. With a server: test/integration/postgres_pipeline_test.rb.
+# Operations of fibers on one connection. With a server: test/integration/postgres/pipeline_test.rb.
 class PostgresPipelinedConnectionTest < Minitest::Test
   include NeverBlockTest::FakeConnections
 

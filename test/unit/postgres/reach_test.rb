@@ -6,7 +6,7 @@ require "test_helper"
 require "neverblock/postgres/classifier"
 require "neverblock/postgres/reach"
 
-# Doubts that follow from a snapshot of the catalogue; integration/postgres_reach_test.rb has real ones.
+# Doubts that follow from a snapshot of the catalogue; integration/postgres/reach_test.rb has real ones.
 class PostgresReachTest < Minitest::Test
   Reach = NeverBlock::Postgres::Reach
   PROC, REWRITE, CLASS, TYPE, OPERATOR, CAST, TRIGGER, EVENT = %w[1255 2618 1259 1247 2617 2605 2620 3466]

@@ -5,7 +5,7 @@
 require "test_helper"
 require "support/fake_connections"
 
-# A statement's states, by its diagram. With a server: test/integration/postgres_states_test.rb.
+# A statement's states, by its diagram. With a server: test/integration/postgres/states_test.rb.
 class PostgresStatementTest < Minitest::Test
   include NeverBlockTest::FakeConnections
 

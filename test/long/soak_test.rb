@@ -6,7 +6,7 @@ require "support/long/record"
 require "support/long/soak"
 
 # Minutes of mixed traffic: the server's resources are afterwards what they were before.
-class SoakTest < Minitest::Test
+class LongSoakTest < Minitest::Test
   ROUNDS = 16
   SECONDS = [Integer(ENV.fetch("NEVERBLOCK_LONG_SECONDS", "160")) / ROUNDS, 1].max
 

@@ -34,6 +34,13 @@ class SuitePlanTest < Minitest::Test
     assert_equal [files.drop(1).sort, files.first(1)], Plan.new(@path).chunks(files).map(&:sort)
   end
 
+  # Otherwise the tests of one file would replace those of another.
+  def test_a_chunk_never_loads_two_classes_of_the_same_name
+    names = Dir[File.join(NeverBlockTest::ROOT, "test/**/*_test.rb")].flat_map { |path| File.read(path).scan(/^class (\w+Test)\b/) }
+    assert_empty names.tally.select { |_, count| count > 1 }
+    assert_operator names.size, :>, 300
+  end
+
   # With several engines the slowest counts; slow tests are left out of a fast run.
   def test_times_are_kept
     plan = Plan.new(@path)

@@ -7,7 +7,7 @@ require_relative "../../support/database"
 require_relative "../../support/delay_proxy"
 
 # Session state that statements leave on their connections is detected.
-class PostgresAuditTest < Minitest::Test
+class PostgresAuditIntegrationTest < Minitest::Test
   include NeverBlockTest::Database
 
   # Neither a command tag nor a reported setting shows it.

@@ -6,7 +6,7 @@ require "test_helper"
 require_relative "../../support/table_locks"
 
 # DEALLOCATE of a stale name doesn't affect the statements that follow on the connection.
-class PostgresNamesTest < Minitest::Test
+class PostgresNamesIntegrationTest < Minitest::Test
   include NeverBlockTest::Database
   include NeverBlockTest::TableLocks
 

@@ -7,7 +7,7 @@ require_relative "../../support/reaching"
 
 # Functions that statements reach without naming them leave no state for other fibers. The snapshot that tells which
 # functions those are is tested in postgres/reach_catalogue_test.rb.
-class PostgresReachTest < Minitest::Test
+class PostgresReachIntegrationTest < Minitest::Test
   include NeverBlockTest::Reaching
 
   # Objects that reach sly(), which changes a setting of its session: the definition, and a statement that uses it.

@@ -95,7 +95,7 @@ module NeverBlock
         record = @recent.of(entry)
         return if record.nil? || now - record.touched_at < @touch
         record.touched_at = now
-        attempt(nil) { File.lutime(Time.now, Time.now, record.path) }
+        attempt(nil) { File.lutime(Clock.time, Clock.time, record.path) }
         nil
       end
 
@@ -179,7 +179,7 @@ module NeverBlock
         path = File.join(folder, name)
         entry, status = @files.read(key, path)
         return if entry.nil?
-        shown, touched = [status.atime, status.mtime].map { |time| now - (Time.now - time) }
+        shown, touched = [status.atime, status.mtime].map { |time| now - (Clock.time - time) }
         use(@recent.add(name, Recent::Record.new(entry, path, key, shown, touched)))
       end
 
@@ -196,7 +196,7 @@ module NeverBlock
       # The time of access is the one by which entries are evicted; the time of change, the one by which a key's are.
       def show(record)
         record.shown_at = now
-        File.lutime(Time.now, File.lstat(record.path).mtime, record.path)
+        File.lutime(Clock.time, File.lstat(record.path).mtime, record.path)
       rescue Errno::ENOENT
         nil
       end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - file locks, processes and closed descriptors end waits
+
 require "test_helper"
 require "neverblock"
 require "open3"

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - a debugger that stops a fiber, whatever it waits with
 # slow: it starts programs with a debugger
 
 require "test_helper"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - a deadline ends a receive or send of io_uring, or a watch
+
 require "test_helper"
 require "support/served"
 require "tempfile"

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+# engines: every - random runs on each back end
 # chaos: random programs
 
 require "test_helper"

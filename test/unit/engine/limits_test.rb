@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - each back end has limits of its own
+
 require "test_helper"
 require "support/loops"
 

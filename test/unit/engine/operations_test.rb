@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - io_uring operates on sockets, the others watch them
+
 require "test_helper"
 require "support/served"
 require "support/runs"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - a wake-up of another thread ends the back end's wait
+
 require "test_helper"
 require "stringio"
 require "support/loops"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - the back end waits while the deadlock is looked for
+
 require "test_helper"
 require "support/runs"
 

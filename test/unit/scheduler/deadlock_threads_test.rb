@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - the looks at other threads are Ruby's
-
 require "test_helper"
 
 # Deadlocks of a loop beside other threads, which are checked several times, a second apart. The programs run in

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - each back end holds pointers to waits
+
 require "test_helper"
 require "support/loops"
 

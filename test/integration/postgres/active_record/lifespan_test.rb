@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - options of an adapter above the client
 # slow: it waits for limits
 
 require "test_helper"

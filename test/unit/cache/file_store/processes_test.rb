@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - its processes have no loop
-
 require "test_helper"
 require "support/cache_store_contract"
 require "support/cache_folder"

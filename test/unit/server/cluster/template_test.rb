@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - messages of processes, whose waits are tested elsewhere
 # slow: it starts Ruby
 
 require "test_helper"

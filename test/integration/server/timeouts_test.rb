@@ -260,7 +260,7 @@ class ServerTimeoutsTest < Minitest::Test
     serve(slow_request: SHORT) { |env| steps.pop && HELLO.call(env) }
     wire = connect << get("/slow?a=b")
     line = await_log.join
-    assert_match(%r{slow: GET /slow\?a=b HTTP/1\.1 runs for \d+ s: #<NeverBlock::Task "/slow" waiting for #<Thread::Queue>.* \| .*server_timeouts_test\.rb:\d+:in }, line)
+    assert_match(%r{slow: GET /slow\?a=b HTTP/1\.1 runs for \d+ s: #<NeverBlock::Task "/slow" waiting for #<Thread::Queue>.* \| .*server/timeouts_test\.rb:\d+:in }, line)
     sleep 1.1
     steps << 1
     assert_equal 200, wire.answer.status

@@ -252,14 +252,17 @@ static void look_for_completions(nb_engine_t *engine) {
     nb_deferred_starts_begin(engine);
 }
 
-/* Virtual time: wakes those that settle, or else jumps to the next deadline. False: it must pass by waiting. */
+/* Whether the loop must not simply wait in the kernel. A fiber may still settle when the clock has become real. */
+static bool on_virtual_time(nb_engine_t *engine) { return nb_clock_is_virtual() || !nb_list_empty(&engine->settling); }
+
+/* Wakes those that settle, or else jumps to the next deadline. False: time must pass by waiting. */
 static bool jump(nb_engine_t *engine) {
     uint64_t deadline = nb_next_deadline(engine);
     bool settling = !nb_list_empty(&engine->settling);
     if (!settling && deadline == NB_NEVER) return false;
     look_for_completions(engine);
     if (runnable(engine)) return true;
-    if (nb_is_outstanding(engine, !settling)) return false;
+    if (nb_clock_is_virtual() && nb_is_outstanding(engine, !settling)) return false;
     if (!settling) nb_clock_advance_to(deadline);
     while (!nb_list_empty(&engine->settling)) {
         nb_wait_t *wait = NB_ENTRY(engine->settling.next, nb_wait_t, queue);
@@ -295,7 +298,7 @@ static bool turn(nb_engine_t *engine) {
     }
     nb_descriptors_verify(engine);
     if (runnable(engine)) return true;
-    if (nb_clock_is_virtual() && jump(engine)) return true;
+    if (on_virtual_time(engine) && jump(engine)) return true;
     uint64_t nanoseconds = NB_NEVER;
     if (engine->timers.count) {
         uint64_t now = nb_now(), deadline = nb_next_deadline(engine);
@@ -304,7 +307,7 @@ static bool turn(nb_engine_t *engine) {
         if (engine->hooks->alone(engine)) busy = false;
         nanoseconds = NB_SECOND;
     }
-    if (nb_clock_is_virtual() && nanoseconds > VIRTUAL_WAIT) nanoseconds = VIRTUAL_WAIT;
+    if (on_virtual_time(engine) && nanoseconds > VIRTUAL_WAIT) nanoseconds = VIRTUAL_WAIT;
     if (engine->masks) check_interrupts(engine, true); /* a busy turn may have looked too early */
     /* the masks are not checked again before MASKS_HOLD has passed, so don't sleep longer */
     if (engine->masks_seen && nanoseconds > MASKS_HOLD) nanoseconds = MASKS_HOLD;

@@ -178,6 +178,48 @@ class VirtualClockTest < Minitest::Test
     end
   end
 
+  def test_a_settling_task_goes_on_when_the_clock_is_stopped
+    in_loop do |scope|
+      clock = VirtualClock.start
+      settling = scope.spawn { clock.settle || :settled }
+      NeverBlock.pass
+      clock.stop
+      assert_equal :settled, settling.value
+    ensure
+      clock.stop
+    end
+  end
+
+  def test_exceptions_from_outside_reach_a_settling_task
+    VirtualClock.run do |clock, scope|
+      busy = Thread::Queue.new
+      scope.spawn { NeverBlock.offload { busy.pop } }
+      raised = scope.spawn { assert_raises(IOError) { clock.settle } }
+      NeverBlock.pass
+      raised.fiber.raise(IOError, "from outside")
+      assert_equal "from outside", raised.value.message
+      busy << 1
+      clock.settle
+    end
+  end
+
+  slow "a program whose every allocation collects garbage"
+  def test_the_collector_may_run_at_any_time
+    assert_equal "3.0", assert_ruby(<<~RUBY).strip
+      require "neverblock/testing"
+      NeverBlock::Testing::VirtualClock.run do |clock, scope|
+        scope.spawn(transient: true) { loop { sleep(1) && GC.compact } }
+        queue = Thread::Queue.new
+        GC.stress = true
+        queue.pop(timeout: 1)
+        clock.settle
+        GC.stress = false
+        clock.advance(2)
+        puts clock.elapsed
+      end
+    RUBY
+  end
+
   def test_a_deadlock_is_one_on_a_virtual_clock_too
     assert_raises(NeverBlock::DeadlockError) { VirtualClock.run { Queue.new.pop } }
   end

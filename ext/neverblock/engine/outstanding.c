@@ -86,8 +86,8 @@ static bool listens_at(int fd, const struct sockaddr_storage *address) {
            ((struct sockaddr_in *)&own)->sin_port == ((const struct sockaddr_in *)address)->sin_port;
 }
 
-static bool is_readable(int fd) {
-    struct pollfd entry = {.fd = fd, .events = POLLIN};
+static bool is_ready(int fd, short events) {
+    struct pollfd entry = {.fd = fd, .events = events};
     return poll(&entry, 1, 0) == 1;
 }
 
@@ -108,7 +108,7 @@ static kind_t kind_of_tcp(int fd, const ends_t *ends, const descriptors_t *all) 
     for (int i = 0; i < all->count; i++) {
         ends_t other;
         if (all->fds[i] == fd) continue;
-        if (listens_at(all->fds[i], &ends->peer)) queued = is_readable(all->fds[i]) ? OWN : SENDING;
+        if (listens_at(all->fds[i], &ends->peer)) queued = is_ready(all->fds[i], POLLIN) ? OWN : SENDING;
         if (!ends_of(all->fds[i], &other)) continue;
         if (same_address(&other.own, &ends->peer) && same_address(&other.peer, &ends->own))
             return is_sending(all->fds[i]) ? SENDING : OWN;
@@ -165,7 +165,8 @@ static kind_t kind_of_operation(const nb_operation_t *operation, const descripto
     switch (operation->kind) {
     case NB_ACCEPT: return OWN;
     case NB_RECEIVE: return kind_of(operation->fd, RUBY_IO_READABLE, all);
-    default: return SENDING;
+    default: /* a send into a full socket waits for its reader */
+        return is_ready(operation->fd, POLLOUT) ? SENDING : kind_of(operation->fd, RUBY_IO_WRITABLE, all);
     }
 }
 

@@ -3,6 +3,7 @@
 # engines: every - the loop jumps instead of waiting in the kernel
 require "test_helper"
 require "net/http"
+require "neverblock/server"
 require "neverblock/testing"
 require "socket"
 require "support/loops"
@@ -87,6 +88,23 @@ class VirtualClockTest < Minitest::Test
       scope.spawn { 20.times { writer.write("x" * 300_000) } }
       20.times { NeverBlock.timeout(0.01) { assert_equal 300_000, reader.read(300_000).bytesize } }
     end
+  end
+
+  # Where io_uring sends by itself, too: responses that are handed over to it.
+  def test_a_send_to_a_client_that_does_not_read_lets_time_jump
+    real = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    VirtualClock.run do |clock|
+      limits = {write_timeout: 3600, min_answer_rate: 0, slow_request: 7200}
+      server = NeverBlock::Server.new(->(_env) { [200, {}, ["x" * 1_900]] }, bind: "tcp://127.0.0.1:0", **limits).start
+      client = TCPSocket.new("127.0.0.1", server.addresses.first[/\d+\z/])
+      client.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 4_000)
+      sleep 1 until server.stats[:timeouts] == 1
+      assert_in_delta 3600, clock.elapsed, 2
+      server.stop
+    ensure
+      client&.close
+    end
+    assert_operator Process.clock_gettime(Process::CLOCK_MONOTONIC) - real, :<, 600
   end
 
   def test_a_process_is_waited_for_in_real_time

@@ -134,6 +134,15 @@ module NeverBlock
         end
       end
 
+      # Evicts what is too much, and removes what killed processes have left. The store does so itself when it is full,
+      # and at a write an hour after the last time.
+      # @return [Integer, nil] number of entries removed; nil: another process is sweeping, or the disk failed
+      def sweep
+        removed = attempt(nil) { @sweep.call }
+        @counting.synchronize { @evicted += removed } if removed
+        removed
+      end
+
       # `entries`, `keys` and `bytes` are those of all processes, and not exact after a process was killed; the others
       # are this process's.
       # @return [Hash{Symbol=>Integer}]
@@ -199,11 +208,6 @@ module NeverBlock
         File.lutime(Clock.time, File.lstat(record.path).mtime, record.path)
       rescue Errno::ENOENT
         nil
-      end
-
-      def sweep
-        removed = attempt(nil) { @sweep.call }
-        @counting.synchronize { @evicted += removed } if removed
       end
 
       def forget(names)

@@ -22,6 +22,10 @@ class CacheRemoteRedisTest < Minitest::Test
 
   def address(server) = server.path
 
+  def new_client(server)
+    NeverBlock::Cache::RemoteStore::Redis.new(RedisClient.config(path: server.path), connections: 1, timeout: LONG, expires_in: 3_600)
+  end
+
   def url_of(path) = "unix://#{path}"
 
   def renew(server)

@@ -3,6 +3,7 @@
 # engines: every - io_uring reads and writes files, the others use threads
 
 require "test_helper"
+require "support/open_files"
 require "support/loops"
 require "tempfile"
 require "tmpdir"
@@ -11,6 +12,7 @@ require "tmpdir"
 # outlive the fiber.
 class TransferFilesTest < Minitest::Test
   include NeverBlockTest::Helpers
+  include NeverBlockTest::OpenFiles
   include NeverBlockTest::Loops
 
   def setup
@@ -195,17 +197,9 @@ class TransferFilesTest < Minitest::Test
           io.sync = true
           io.syswrite("x")
           call.call(Fiber.schedule { wait.call(io) }) # returns once it waits
-          assert_equal 1, descriptors_of(path), "#{strike} in #{operation}"
+          assert_equal 1, open_files.count(path), "#{strike} in #{operation}"
         end
       end
-    end
-  end
-
-  def descriptors_of(path)
-    Dir.children("/proc/self/fd").count do |number|
-      File.readlink("/proc/self/fd/#{number}") == path
-    rescue Errno::ENOENT # the descriptor that reads the folder
-      false
     end
   end
 

@@ -2,6 +2,7 @@
 
 require "socket"
 require_relative "clock"
+require_relative "limit"
 
 module NeverBlockTest
   # A low-level HTTP client for a server under test: it writes given bytes, and reads complete answers more strictly
@@ -48,7 +49,6 @@ module NeverBlockTest
       def all(name) = fields.filter_map { |key, value| value if key.casecmp?(name) }
     end
 
-    LIMIT = 30 # seconds for each read and write, even on a busy machine
     FIELD = /\A([!#$%&'*+.^_`|~0-9A-Za-z-]+): ([\t\x20-\x7E\x80-\xFF]*)\z/n
     OUTQ = 0x5411 # SIOCOUTQ of Linux
 

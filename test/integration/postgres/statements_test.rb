@@ -133,7 +133,7 @@ class PostgresStatementsTest < Minitest::Test
       texts = Array.new(3) { |n| -"select $1::int + #{n}" }
       over = false
       forgetful = Thread.new { texts.each { |text| multiplexer.definitions.forget(text) } && Thread.pass until over }
-      in_loop(limit: 60) do
+      in_loop do
         NB.concurrently(4.times.to_a, limit: 4) do |worker|
           100.times do |n|
             text = texts[n % 3]

@@ -39,7 +39,7 @@ class CacheInterruptionsTest < Minitest::Test
   def test_in_fibers
     3.times do |seed|
       @random = Random.new(seed)
-      in_run(limit: 60) do |scope|
+      in_run do |scope|
         start
         ROUNDS.times { disturb(Array.new(CLIENTS) { |n| scope.spawn { visit(n) } }) }
         assert_nothing_left_of_requests

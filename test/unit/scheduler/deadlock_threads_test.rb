@@ -50,7 +50,7 @@ class DeadlockThreadsTest < Minitest::Test
   # @return [Hash{String=>String}] the output of each program
   def outputs(programs, beginning)
     threads = programs.transform_values do |code|
-      Thread.new { assert_ruby(<<~RUBY, limit: 60) }
+      Thread.new { assert_ruby(<<~RUBY) }
         require "neverblock"
         require "timeout"
         QUEUE = Queue.new

@@ -108,7 +108,7 @@ class TransferFilesTest < Minitest::Test
   # Ruby 3.3 and 3.4 call the scheduler without the interpreter's lock: with a transfer that waits the process hung.
   def test_a_large_pwrite
     content = Random.new(2).bytes(3_000_000)
-    in_loop(limit: 10) do |scope|
+    in_loop do |scope|
       File.open(File.join(@folder, "written"), "w+b") do |io|
         task = scope.spawn { io.pwrite(content, 10) }
         NB.pass
@@ -145,7 +145,7 @@ class TransferFilesTest < Minitest::Test
 
   # A queued write must not reach a file that has since got its descriptor's number.
   def test_an_abandoned_write_never_reaches_a_file_with_a_reused_number
-    in_loop(limit: 60) do
+    in_loop do
       Fiber.blocking do
         @busy = Array.new(16) { |i| File.open(File.join(@folder, "busy#{i}"), "w").tap { |io| io.syswrite("b" * 2_000_000) } }
         @files = Array.new(50) { |i| File.open(File.join(@folder, "file#{i}"), "w").tap { |io| io.sync = true } }
@@ -172,7 +172,7 @@ class TransferFilesTest < Minitest::Test
   slow "large files"
   def test_cancelled_reads_do_not_write_to_memory
     path = file_of(4_000_000)
-    in_loop(limit: 60) do
+    in_loop do
       10.times do
         evict(path)
         tasks = Array.new(10) { NB.spawn { File.read(path) } }

@@ -156,5 +156,5 @@ class ClusterTemplateTest < Minitest::Test
   private
 
   # @return [String] what it printed
-  def run_supervisor(code) = assert_ruby("#{SUPERVISOR}\n#{code}", limit: 60)
+  def run_supervisor(code) = assert_ruby("#{SUPERVISOR}\n#{code}")
 end

@@ -29,6 +29,13 @@ Gem::Specification.new do |spec|
 
   spec.metadata["rubygems_mfa_required"] = "true"
 
+  # bin/vendor leaves a file REVISION in the copy that it puts into an app: `bundle install` compiles that one.
+  revision = File.join(__dir__, "REVISION")
+  if File.exist?(revision) && defined?(Bundler)
+    require_relative "lib/neverblock/runtime/vendored_extension"
+    NeverBlock::VendoredExtension.new(spec, File.read(revision).strip).announce
+  end
+
   # Where the project is hosted is said when the gem is built: `rake build` takes it from git's remote "origin". Without it
   # the gem has no addresses.
   if (forge = ENV["NEVERBLOCK_FORGE"]) && !forge.empty?

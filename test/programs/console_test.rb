@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+# engines: one - it is about irb
 # slow: it starts irb
 
 require "test_helper"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 # slow: it starts servers
+# engines: one - it is about processes
 
 require "test_helper"
 require "support/serve_process"

@@ -33,7 +33,7 @@ module NeverBlock
         end
 
         # @return [Float] seconds since 1970
-        def clock = Clock.wall
+        def clock = Process.clock_gettime(Process::CLOCK_REALTIME)
 
         private
 

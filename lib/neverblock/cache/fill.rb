@@ -384,13 +384,13 @@ module NeverBlock
       # Waits until the block is true. It is called with the lock held.
       # @return [Boolean] false: it was not within the time
       def wait(seconds = nil)
-        deadline = Clock.now + seconds if seconds
+        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds if seconds
         loop do
           gate = @lock.synchronize do
             return true if yield
             @gate ||= Thread::Queue.new
           end
-          left = deadline && deadline - Clock.now
+          left = deadline && deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC)
           return false if left && left <= 0
           gate.pop(timeout: left)
         end

@@ -74,7 +74,7 @@ module NeverBlock
         end
       end
 
-      def now = Clock.now
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -65,7 +65,7 @@ module NeverBlock
       # @raise [Trilogy::Error]
       def initialize(client, session_defaults: [])
         @client = client
-        @opened_at = Clock.now
+        @opened_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         @flags = client.query_flags
         @bare = BARE.include?(client.method(:query).owner)
         @broken = @used = @uncertain = false

@@ -33,7 +33,7 @@ module NeverBlock
         @loop = Scheduler.current
         @owner = @loop ? Fiber.current : Thread.current
         @wake_up = WakeUp.new
-        @since = Clock.now
+        @since = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         @connection = @queued = @sql = nil
         @abandoned = false
         @queue_time = 0.0
@@ -53,7 +53,7 @@ module NeverBlock
       # @param connection [PipelinedConnection]
       def granted(connection)
         @connection = connection
-        @since, asked = Clock.now, @since
+        @since, asked = Process.clock_gettime(Process::CLOCK_MONOTONIC), @since
         @queue_time = @since - asked if @queued
         wake
       end
@@ -75,7 +75,7 @@ module NeverBlock
 
       # @return [String] {#purpose}, and for how long it has had its connection, or waited
       def to_s
-        seconds = Clock.now - @since
+        seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC) - @since
         format("%s, for %.1f s", purpose, seconds)
       end
     end

@@ -59,9 +59,9 @@ module NeverBlock
       # @param seconds [Numeric]
       # @return [ResponseHead, nil] the final head, if it came instead
       def wait_to_continue(seconds)
-        limit = Clock.now + seconds
+        limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
         until poll || @continue
-          left = limit - Clock.now
+          left = limit - Process.clock_gettime(Process::CLOCK_MONOTONIC)
           break if left <= 0 || !@connection.wait(IO::READABLE, :idle, most: left)
         end
         @final

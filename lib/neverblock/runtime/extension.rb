@@ -16,7 +16,8 @@ rescue LoadError => error
     raise LoadError,
       "NeverBlock's extension is not compiled for Ruby #{RUBY_VERSION} (#{RbConfig.ruby}). In a checkout " \
       "run NEVERBLOCK_RUBY=#{RbConfig.ruby} bin/setup, or start your program with bin/ruby, which uses the Ruby " \
-      "chosen by bin/setup. For an installed gem run: gem pristine neverblock"
+      "chosen by bin/setup. In an app with vendor/gems/neverblock run: bundle install. For an installed gem run: " \
+      "gem pristine neverblock"
   end
 end
 

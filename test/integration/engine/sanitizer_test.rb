@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: every - each back end has memory of its own
 # chaos: random stress under a tool that watches memory (25 s)
 
 require "test_helper"

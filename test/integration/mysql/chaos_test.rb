@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+# engines: one - what it does is above the engine
 # chaos: random operations, with a new seed for each run
 
 require "test_helper"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: every - a child inherits the ring and the connections
-
 require "test_helper"
 require "support/served"
 require "neverblock/cache"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: every - the transport holds pointers to buffers
-
 require "test_helper"
 require "support/served"
 require "tempfile"

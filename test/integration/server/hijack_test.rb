@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: every - io_uring's receive is stopped before an app takes the connection
-
 require "test_helper"
 require "support/served"
 

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: every - io_uring receives before the server asks
-
 require "test_helper"
 require "support/served"
 

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: every - random traffic on each engine
 # chaos: random traffic
 
 require "test_helper"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - no loop
+
 require "test_helper"
 require "neverblock/cache"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - which of the stored responses are used
+
 require "test_helper"
 require "neverblock/cache"
 require "support/cached_app"

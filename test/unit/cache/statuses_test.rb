@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it compares numbers
+
 require "test_helper"
 require "neverblock/cache"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it looks at the command and the environment of a process
+
 require "test_helper"
 require "neverblock/cli"
 

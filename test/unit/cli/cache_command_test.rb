@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it parses command lines and reads files
+
 require "test_helper"
 require "json"
 require "neverblock/cli"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it forks and passes signals on
+
 require "test_helper"
 require "neverblock/cli"
 

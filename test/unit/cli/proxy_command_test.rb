@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it parses command lines
+
 require "test_helper"
 require "neverblock/cli"
 require "stringio"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it looks for files and loads them
+
 require "test_helper"
 require "neverblock/cli"
 require "fileutils"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: every - each back end opens descriptors of its own
-
 require "test_helper"
 require "neverblock"
 

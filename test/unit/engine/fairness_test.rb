@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: every - the back end decides how many events a turn has
-
 require "test_helper"
 require "support/loops"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it classifies texts
+
 require "test_helper"
 require "neverblock/mysql/classifier"
 

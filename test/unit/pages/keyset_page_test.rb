@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it is about lists
+
 require "test_helper"
 require "support/page_records"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it looks at arguments
+
 require "test_helper"
 require "neverblock"
 require "socket"

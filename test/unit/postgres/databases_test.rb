@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it compares configurations
+
 require "test_helper"
 
 # The configurations by which adapters share databases.

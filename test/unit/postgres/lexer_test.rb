@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it splits texts
+
 require "test_helper"
 require "neverblock/postgres/lexer"
 

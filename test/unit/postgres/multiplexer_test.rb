@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - connections are fakes here
+
 require "test_helper"
 require "support/fake_multiplexer"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it checks values
+
 require "test_helper"
 require "neverblock"
 require "yaml"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - a connection is a fake here
+
 require "test_helper"
 
 # Queries that tell one server from another.

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it waits for nothing
+
 require "test_helper"
 require "neverblock"
 

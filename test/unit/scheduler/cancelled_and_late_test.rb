@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: every - a cancelled wait is withdrawn from the back end
-
 require "test_helper"
 require "support/runs"
 require "timeout"

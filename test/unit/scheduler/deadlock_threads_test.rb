@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - the looks at other threads are Ruby's
+
 require "test_helper"
 
 # Deadlocks of a loop beside other threads, which are checked several times, a second apart. The programs run in
@@ -50,7 +52,7 @@ class DeadlockThreadsTest < Minitest::Test
   # @return [Hash{String=>String}] the output of each program
   def outputs(programs, beginning)
     threads = programs.transform_values do |code|
-      Thread.new { assert_ruby(<<~RUBY) }
+      Thread.new { assert_ruby(<<~RUBY, limit: 60) }
         require "neverblock"
         require "timeout"
         QUEUE = Queue.new

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: every - it is about the engine of this run
-
 require "test_helper"
 require "support/loops"
 

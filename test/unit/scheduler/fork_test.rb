@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: every - each back end leaves descriptors in the child
-
 require "test_helper"
 require "support/loops"
 

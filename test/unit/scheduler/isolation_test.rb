@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: every - each loop has a back end of its own
-
 require "test_helper"
 require "support/runs"
 

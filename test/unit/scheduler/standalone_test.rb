@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: every - the loop opens and closes the back end
-
 require "test_helper"
 require "support/loops"
 

@@ -20,11 +20,11 @@ module NeverBlock
         private
 
         def wait_poll(timeout)
-          started = Clock.now
+          started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
           super
         ensure
           # The queue's lock is the pool.
-          PoolWait.watch.waited(@lock, Clock.now - started)
+          PoolWait.watch.waited(@lock, Process.clock_gettime(Process::CLOCK_MONOTONIC) - started)
         end
       end
     end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - locks of SQLite, in whose waits the loop has no part but sleeps
+
 require "test_helper"
 require "tmpdir"
 

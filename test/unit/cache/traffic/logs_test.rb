@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it reads text
+
 require "test_helper"
 require "json"
 require "neverblock/cache"

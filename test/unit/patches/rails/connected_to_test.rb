@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - fiber storage is Ruby's
+
 require "test_helper"
 require "neverblock"
 require "support/loops"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - queues of Ruby stand for processes
+
 require "test_helper"
 require "support/loops"
 require "neverblock/server"

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+# engines: one - messages of processes, whose waits are tested elsewhere
 # slow: it starts Ruby
 
 require "test_helper"
@@ -156,5 +157,5 @@ class ClusterTemplateTest < Minitest::Test
   private
 
   # @return [String] what it printed
-  def run_supervisor(code) = assert_ruby("#{SUPERVISOR}\n#{code}")
+  def run_supervisor(code) = assert_ruby("#{SUPERVISOR}\n#{code}", limit: 60)
 end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: one - it looks at figures
+
 require "test_helper"
 require "support/loops"
 require "neverblock/server"

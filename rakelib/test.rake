@@ -3,12 +3,12 @@
 # The test suite, in processes of its own, several at a time:
 #
 #   rake test                                  # what is fast, on one engine
-#   rake test:all                              # everything, on every engine where that matters
+#   rake test:all                              # everything, some files on every engine
 #   rake test:unit                             # one part, all of it
 #   NEVERBLOCK_ENGINE=poll rake test:unit      # one engine
 #   TESTS="test/unit/task_test.rb" rake test:all   # files, or a part of test names
 #
-# Which files depend on the engine, and which tests are slow, they say themselves: test/support/suite/declarations.rb and
+# Files declare which of them need every engine, and which tests are slow: test/support/suite/declarations.rb and
 # test/support/marks.rb. One failing run does not stop the others; the end is one line that adds up all.
 require "shellwords"
 require_relative "../test/support/suite"
@@ -125,6 +125,11 @@ no_match = proc { abort "bin/test: no test file or name matches #{ENV["TESTS"].t
 
 desc "Run the tests that are fast, on one engine, and the style checks"
 task(test: %w[test:fast test:unit test:programs test:integration test:setup test:lint], &no_match)
+
+task(:names_only) { ENV.update("NEVERBLOCK_TEST_NAMES" => "1", "NEVERBLOCK_TEST_LIST" => ENV.fetch("NEVERBLOCK_TEST_LIST", "tmp/test_names")) }
+
+desc "Write the names of all tests, with the run of each, into tmp/test_names, and run none"
+task("test:names" => %w[names_only test:unit test:portable test:programs test:integration test:setup], &no_match)
 
 desc "Run all tests and checks"
 task("test:all" => %w[test:unit test:portable test:programs test:integration test:setup test:conformance test:what_blocks test:lint], &no_match)

@@ -31,6 +31,7 @@ end
 
 require "minitest/autorun"
 require_relative "support/marks"
+require_relative "support/names_only"
 require_relative "support/tally"
 require_relative "support/helpers"
 require_relative "support/idle_pools"

@@ -16,6 +16,7 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     rb_ext_ractor_safe(true);
     nb_mNeverBlock = rb_define_module("NeverBlock");
     nb_init_scheduler();
+    nb_init_clock();
     nb_init_introspection();
     nb_init_signals();
     nb_init_task();

@@ -192,10 +192,12 @@ module NeverBlock
     def explain(env) = Explanation.new(@rooms, env, RequestPolicy.call(env, @settings.requests))
 
     # @return [Hash{Symbol=>Object}] numbers of the store; fetches under way, requests that have joined them, URLs that
-    #   are not shared; fetches that have waited for another host, if the store is a remote one; `requests`, by what
-    #   became of them
+    #   are not shared; fetches that go on without a client (`max_unattended:`), URLs whose requests call the app
+    #   themselves (`max_released:`); fetches that have waited for another host, if the store is a remote one;
+    #   `requests`, by what became of them
     def stats
-      fetches = {fetching: @fills.size, waiting: @fills.joined, uncollapsible: @hints.marked}
+      fetches = {fetching: @fills.size, waiting: @fills.joined, uncollapsible: @hints.marked,
+                 unattended: @fills.places.taken, released: @rooms.released.size}
       stats = {**@store.stats, **fetches, requests: @rooms.outcomes.to_h}
       stats[:lease_waits] = @leases.waited if @leases
       stats

@@ -14,7 +14,7 @@ module NeverBlock
     # @api private
     # @param seconds [Numeric, nil]
     def initialize(seconds)
-      @deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds if seconds
+      @deadline = Clock.now + seconds if seconds
       @expired = false
     end
 
@@ -22,7 +22,7 @@ module NeverBlock
     def expired? = @expired
 
     # @return [Float, nil] seconds until the deadline, 0.0 after it; nil without a limit
-    def left = @deadline && (@deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC)).clamp(0.0..)
+    def left = @deadline && (@deadline - Clock.now).clamp(0.0..)
 
     # @return [String]
     def inspect

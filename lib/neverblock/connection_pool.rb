@@ -198,7 +198,7 @@ module NeverBlock
 
     # @return [Hash{Symbol=>Object}] counts; `held_oldest` and `wait_seconds` are seconds
     def stats
-      now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      now = Clock.now
       oldest = @places.holdings.map { |place| (now - place.since).round(3) }.max
       {size: @size, idle:, held: @places.held, waiting: @places.waiting, held_oldest: oldest, **@lending.stats}
     end

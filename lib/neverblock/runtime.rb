@@ -12,6 +12,7 @@
 #
 # This file loads the runtime. The folder beside it has one file for each name that programs use, and:
 #
+#   testing/     for tests of programs; `require "neverblock/testing"` loads it
 #   api/         the functions of NeverBlock; the short ones are in api.rb
 #   scheduler/   the Ruby half of the loop
 #   scope/       the nesting of scopes
@@ -44,6 +45,7 @@ NB = NeverBlock unless defined?(NB)
 require_relative "version"
 require_relative "errors"
 require_relative "runtime/extension"
+require_relative "clock"
 require_relative "runtime/monotonic_clock"
 require_relative "runtime/wake_up"
 require_relative "runtime/options"

@@ -228,6 +228,10 @@ module NeverBlock
     # @return [Boolean] whether no other thread could wake a task of this loop
     def alone? = !(@other_threads ||= OtherThreads.new(self)).could_wake?
 
+    # @api private
+    # @return [Boolean] whether another thread runs, or waits for a time or an event: virtual time may not jump
+    def threads_outstanding? = (@other_threads ||= OtherThreads.new(self)).outstanding?
+
     private
 
     def abandon(error)

@@ -39,7 +39,7 @@ module NeverBlock
 
     # @api private
     # @return [Float] seconds of the monotonic clock
-    def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    def self.now = Clock.now
 
     # Adds a case: an item of a queue. Its value is nil once the queue is closed and empty.
     # @param queue [Thread::Queue, Thread::SizedQueue]

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it reads pages
-
 require "test_helper"
 
 # docs/benchmarks.md is a summary: its figures equal those of the benchmarks' own pages, and it stays short. The README

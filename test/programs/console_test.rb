@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it is about irb
 # slow: it starts irb
 
 require "test_helper"

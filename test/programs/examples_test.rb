@@ -11,8 +11,6 @@ require_relative "../support/postgres"
 class ExamplesTest < Minitest::Test
   include NeverBlockTest::Helpers
 
-  LIMIT = 60 # seconds for one program
-
   def test_fetch_many_keeps_the_order_and_goes_on_after_failures
     Demo::BackEnd.open(delay: 0.1) do |back_end|
       output, errors, status = run_example("fetch_many.rb", "--limit", "5", "--seconds", "5",
@@ -161,7 +159,7 @@ class ExamplesTest < Minitest::Test
       readers = [stdout, stderr].map { |io| Thread.new { io.read } }
       stdin.write(input)
       stdin.close
-      flunk "#{file} ran longer than #{LIMIT} s" unless process.join(LIMIT)
+      flunk "#{file} ran longer than #{NeverBlockTest::LIMIT} s" unless process.join(NeverBlockTest::LIMIT)
       [*readers.map(&:value), process.value]
     end
   end
@@ -176,7 +174,7 @@ class ExamplesTest < Minitest::Test
   end
 
   def gets(output)
-    flunk "nothing was printed within #{LIMIT} s" unless output.wait_readable(LIMIT)
+    flunk "nothing was printed within #{NeverBlockTest::LIMIT} s" unless output.wait_readable(NeverBlockTest::LIMIT)
     output.gets
   end
 end

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 # slow: it starts servers
-# engines: one - it is about processes
 
 require "test_helper"
 require "support/serve_process"

@@ -57,7 +57,7 @@ class OperationsStartTest < Minitest::Test
       Dir.mktmpdir("nb") do |folder|
         notifications = Socket.new(:UNIX, :DGRAM)
         notifications.bind(Addrinfo.unix("#{folder}/notify"))
-        told = -> { Timeout.timeout(NeverBlockTest::ServeProcess::LIMIT) { notifications.recv(1_000) } }
+        told = -> { Timeout.timeout(NeverBlockTest::LIMIT) { notifications.recv(1_000) } }
         serve(workers, environment: {"NOTIFY_SOCKET" => "#{folder}/notify", "WATCHDOG_USEC" => "2000000"}) do |served|
           expected = ["READY=1\nMAINPID=#{served.pid}", "WATCHDOG=1"]
           texts = []

@@ -21,7 +21,7 @@ class PostgresLibpqTest < Minitest::Test
       ("bin/setup has not compiled pg against the system's libpq" unless File.exist?("#{GEMFILE}.lock"))
     skip reason if reason
     program = FILES.map { |file| "require #{File.join(NeverBlockTest::ROOT, "test", "integration", file).inspect}" }.join("\n")
-    outcome = run_ruby(<<~RUBY, gems: true, environment:, options: ["-I", File.join(NeverBlockTest::ROOT, "test"), "-rbundler/setup"], limit: 120)
+    outcome = run_ruby(<<~RUBY, gems: true, environment:, options: ["-I", File.join(NeverBlockTest::ROOT, "test"), "-rbundler/setup"])
       ARGV.push("-n", #{NAMES.inspect.inspect})
       #{program}
       Minitest.after_run { puts "libpq \#{PG.library_version}, coalesces: \#{NeverBlock::Postgres::Wire::COALESCES}" }

@@ -73,7 +73,7 @@ class PostgresMetricsTest < Minitest::Test
 
   def probe(_served, path)
     socket = UNIXSocket.new(@health)
-    socket.timeout = NeverBlockTest::ServeProcess::LIMIT
+    socket.timeout = NeverBlockTest::LIMIT
     socket << "GET #{path} HTTP/1.0\r\n\r\n"
     socket.read.split("\r\n\r\n", 2).last
   ensure

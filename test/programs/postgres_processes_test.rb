@@ -12,7 +12,7 @@ class PostgresProcessesTest < Minitest::Test
   # Children that use the database, that exit at once, or that are killed: the parent is not affected.
   def test_forks_under_load
     with_database(connections: 4) do |database|
-      in_loop(limit: 60) do
+      in_loop do
         over = false
         busy = Array.new(20) do |n|
           NB.spawn do
@@ -67,7 +67,7 @@ class PostgresProcessesTest < Minitest::Test
   # Each allocation is a collection, so two statements are enough.
   def test_gc_stress_while_statements_are_in_flight
     with_database(connections: 1) do |database|
-      in_loop(limit: 60) do
+      in_loop do
         5.times { database.exec("select $1::text as n", ["0"]) }
         tasks = Array.new(2) { |n| NB.spawn { one(database.exec("select $1::text as n", [n])) } }
         GC.stress = true
@@ -104,7 +104,7 @@ class PostgresProcessesTest < Minitest::Test
   def test_compaction_while_statements_are_in_flight
     skip "this Ruby does not compact" unless GC.respond_to?(:compact)
     with_database(connections: 2, timeout: 60) do |database|
-      in_loop(limit: 60) do
+      in_loop do
         over = false
         NB.spawn { GC.compact && sleep(0.001) until over }
         3.times do |round|

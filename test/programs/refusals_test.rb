@@ -69,7 +69,7 @@ class RefusalsTest < Minitest::Test
 
   # @return [Array(Integer, String)] status and body; 0 if the port isn't open yet
   def probe(path)
-    Timeout.timeout(NeverBlockTest::ServeProcess::LIMIT) do
+    Timeout.timeout(NeverBlockTest::LIMIT) do
       UNIXSocket.open(@health) do |socket|
         socket << "GET #{path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
         head, body = socket.read.split("\r\n\r\n", 2)

@@ -31,7 +31,7 @@ class ContinuousIntegrationTest < Minitest::Test
   def test_a_second_ruby_from_a_prefix
     output, status = ci("NEVERBLOCK_CI_SECOND" => "#{@folder}/prefix")
     assert_predicate status, :success?, output
-    assert_equal ["first: --all: own, chaos: yes", "second: --all: #{@folder}/prefix/bin/ruby, chaos: no"], closing(output)
+    assert_equal ["first: --all: own, chaos: yes", "second: --all: #{@folder}/prefix/bin/ruby, chaos: no, engines: one"], closing(output)
   end
 
   def test_a_second_ruby_from_an_installer_which_is_looked_for_beside_the_checkout
@@ -40,22 +40,15 @@ class ContinuousIntegrationTest < Minitest::Test
     {ci("NEVERBLOCK_CI_SECOND" => "#{@folder}/elsewhere/install") => "to", ci => "beside to"}.each do |(output, status), said|
       assert_predicate status, :success?, output
       assert_includes output.lines.map(&:chomp), "#{said} #{@folder}/home/.local/ruby-3.4"
-      assert_equal "second: --all: #{@folder}/home/.local/ruby-3.4/bin/ruby, chaos: no", closing(output).last
+      assert_equal "second: --all: #{@folder}/home/.local/ruby-3.4/bin/ruby, chaos: no, engines: one", closing(output).last
     end
-  end
-
-  def test_after_a_slow_first_ruby_the_second_one_is_tested_on_one_engine
-    output, status = ci("NEVERBLOCK_CI_SECOND" => "#{@folder}/prefix", "NEVERBLOCK_CI_PATIENCE" => "-1")
-    assert_predicate status, :success?, output
-    assert_match(/^The first Ruby took \d+ s: the others run on one engine only/, output)
-    assert_equal ["first: --all: own, chaos: yes", "second: --all: #{@folder}/prefix/bin/ruby, chaos: no, engines: one"], closing(output)
   end
 
   def test_after_a_first_ruby_beyond_the_limit_the_second_one_runs_the_fast_tests
     output, status = ci("NEVERBLOCK_CI_SECOND" => "#{@folder}/prefix", "NEVERBLOCK_CI_LIMIT" => "-1")
     assert_predicate status, :success?, output
     assert_match(/^The first Ruby took \d+ s: the others run the fast tests only/, output)
-    assert_equal ["first: --all: own, chaos: yes", "second: : #{@folder}/prefix/bin/ruby, chaos: no"], closing(output)
+    assert_equal ["first: --all: own, chaos: yes", "second: : #{@folder}/prefix/bin/ruby, chaos: no, engines: one"], closing(output)
   end
 
   def test_a_second_ruby_that_is_none
@@ -67,7 +60,7 @@ class ContinuousIntegrationTest < Minitest::Test
 
   def test_further_rubies
     output, = ci("NEVERBLOCK_CI_RUBIES" => "#{@folder}/prefix/bin/ruby")
-    assert_equal "9.9.9: --all: #{@folder}/prefix/bin/ruby, chaos: no", closing(output).last
+    assert_equal "9.9.9: --all: #{@folder}/prefix/bin/ruby, chaos: no, engines: one", closing(output).last
   end
 
   def test_the_workflow_runs_the_tests_on_each_ruby
@@ -96,7 +89,7 @@ class ContinuousIntegrationTest < Minitest::Test
   end
 
   def ci(variables = {})
-    unset = %w[NEVERBLOCK_RUBY NEVERBLOCK_CI_SECOND NEVERBLOCK_CI_RUBIES NEVERBLOCK_CI_PATIENCE NEVERBLOCK_CI_LIMIT NEVERBLOCK_TEST_CHAOS NEVERBLOCK_TEST_STYLE NEVERBLOCK_TEST_ENGINES].to_h { |name| [name, nil] }
+    unset = %w[NEVERBLOCK_RUBY NEVERBLOCK_CI_SECOND NEVERBLOCK_CI_RUBIES NEVERBLOCK_CI_LIMIT NEVERBLOCK_TEST_CHAOS NEVERBLOCK_TEST_STYLE NEVERBLOCK_TEST_ENGINES].to_h { |name| [name, nil] }
     Open3.capture2e({**unset, "HOME" => "#{@folder}/home", **variables}, "#{@folder}/checkout/.ci/run")
   end
 

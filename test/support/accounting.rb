@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "socket"
+require_relative "limit"
 
 module NeverBlockTest
   # Clients that account for every request: a request without an answer is reported with what happened to it. Each
@@ -13,7 +14,6 @@ module NeverBlockTest
   #   accounting.answered     # => 9000
   #   accounting.lost         # => []
   class Accounting
-    LIMIT = 60 # seconds for an answer, even on a busy machine
     LATEST = 4 # answers that are kept per client
 
     # A request without an answer, or with a wrong one: what happened, the client's port, and the time on the monotonic

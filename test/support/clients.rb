@@ -17,8 +17,6 @@ module NeverBlockTest
       def [](name) = headers[name]&.join(", ")
     end
 
-    LIMIT = 60 # seconds for anything, even on a busy machine
-
     # Loads a gem without its own warnings.
     # @return [String, nil] why it can't be used
     def self.missing_gem(name)

@@ -287,7 +287,7 @@ module NeverBlockTest
 
     def settled
       @finally&.call
-      pass_until("the connections' release: #{@database.inspect}", limit: 5) { idle? }
+      pass_until("the connections' release: #{@database.inspect}") { idle? }
     end
 
     def release

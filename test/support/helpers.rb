@@ -3,7 +3,7 @@
 require "open3"
 require "rbconfig"
 require_relative "clock"
-require_relative "patience"
+require_relative "limit"
 
 module NeverBlockTest
   # Helpers for many tests: wait for a condition instead of sleeping, and run programs in a Ruby of their own, under
@@ -34,10 +34,10 @@ module NeverBlockTest
     # @param engine [String, nil] forces an engine; nil leaves this run's
     # @param environment [Hash{String=>String,nil}] further variables
     # @param options [Array<String>] given to ruby before the program, such as "--yjit"
-    # @param limit [Numeric] seconds until it is killed and the test fails; more on a busy machine
+    # @param limit [Numeric] seconds until it is killed and the test fails
     # @param gems [Boolean] whether it may load gems of the bundle; without them, Ruby starts in a fifth of the time
     # @return [Outcome]
-    def run_ruby(code, engine: nil, environment: {}, options: [], limit: 60, gems: false)
+    def run_ruby(code, engine: nil, environment: {}, options: [], limit: LIMIT, gems: false)
       environment = environment.merge("NEVERBLOCK_ENGINE" => engine) if engine
       environment, options = {**BARE.first, **environment}, [*BARE.drop(2), *options] unless gems
       libraries = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].flat_map { |folder| ["-I", folder] }
@@ -46,7 +46,7 @@ module NeverBlockTest
         readers = [output, errors].map { |io| Thread.new { io.read } }
         input.write(code)
         input.close
-        unless process.join(limit) || process.join(Patience.for(limit) - limit)
+        unless process.join(limit)
           Process.kill(:KILL, process.pid)
           flunk "a program ran longer than #{limit} s:\n#{code}\n#{readers.map(&:value).join("\n")}"
         end
@@ -63,19 +63,10 @@ module NeverBlockTest
       outcome.stdout
     end
 
-    # Waits until the block is true, however long that takes within the limit.
+    # Waits until the block is true.
     # @param what [String] names the condition in the failure
-    # @param limit [Numeric] seconds, and more on a busy machine
     # @return [Object] the block's value
-    def wait_until(what = "the condition", limit: 30)
-      began = now
-      loop do
-        value = yield
-        return value if value
-        flunk "#{what} did not come true within #{limit} s" if Patience.over?(began, limit)
-        sleep 0.005
-      end
-    end
+    def wait_until(what = "the condition", &) = NeverBlockTest.wait_until(what, pause: 0.005, &)
 
     # @param pid [Integer]
     # @return [Boolean] whether the process has ended; a zombie is still listed

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "patience"
+require_relative "limit"
 
 module NeverBlockTest
   # Fails a test that leaves a call on one of the process's thread pools: that call would take a thread from all later
@@ -8,15 +8,11 @@ module NeverBlockTest
   #
   #   NB.spawn { NB.offload { gate.pop } }.cancel   # the call goes on: close the gate at the end of the test
   module IdlePools
-    # Seconds that a call may need to end after its test.
-    GRACE = 5
-
     def after_teardown
       super
-      return unless defined?(NeverBlock::Pools)
-      began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      sleep 0.001 until (busy = IdlePools.busy).empty? || Patience.over?(began, GRACE)
-      assert_empty busy, "the test has left calls on thread pools"
+      return if !defined?(NeverBlock::Pools) || failures.any?
+      what = -> { "the end of the calls that the test has left on thread pools (#{IdlePools.busy})" }
+      NeverBlockTest.wait_until(what) { IdlePools.busy.empty? }
     end
 
     # @return [Hash{Symbol=>Hash}] statistics of the pools that are busy

@@ -4,7 +4,7 @@ require "neverblock"
 require "socket"
 require "timeout"
 require_relative "clock"
-require_relative "patience"
+require_relative "limit"
 
 module NeverBlockTest
   # Loops for tests of the engine and the scheduler's hooks, each with a time limit: a hang fails its test by name.
@@ -16,13 +16,14 @@ module NeverBlockTest
   module Loops
     include Clock
 
-    LIMIT = 60 # seconds until a loop counts as hanging, and more on a busy machine
+    # Seconds until a loop counts as hanging. A wait inside of it fails before, and tells more.
+    LOOP_LIMIT = LIMIT + 10
 
     # Runs the block in a fiber of a scheduler without NeverBlock.run, on a thread of its own, until the thread's end.
     # @yieldparam scheduler [NeverBlock::Scheduler]
     # @return [Object] the block's value
     # @raise [Exception] what the block, or closing the scheduler, raised
-    def standalone(limit: LIMIT)
+    def standalone(limit: LOOP_LIMIT)
       value = nil
       on_thread(limit) do
         scheduler = NeverBlock::Scheduler.new
@@ -34,7 +35,7 @@ module NeverBlockTest
 
     # NeverBlock.run on a thread of its own. Failures of tasks are left to the test; a failure of the block is raised.
     # @return [Object] the block's value
-    def in_loop(limit: LIMIT, **options)
+    def in_loop(limit: LOOP_LIMIT, **options)
       failure = value = nil
       on_thread(limit) do
         NeverBlock.run(on_error: ->(_error) {}, **options) do |scope|
@@ -47,10 +48,10 @@ module NeverBlockTest
     end
 
     # @return [Object] the block's value, computed on a thread that must end within `limit` seconds
-    def on_thread(limit = LIMIT, &block)
+    def on_thread(limit = LOOP_LIMIT, &block)
       thread = Thread.new(&block)
       thread.report_on_exception = false
-      unless thread.join(limit) || thread.join(Patience.for(limit) - limit)
+      unless waiting_only { thread.join(limit) }
         where = thread.backtrace&.first(12)
         thread.kill
         flunk "the loop was still running after #{limit} s at:\n  #{where&.join("\n  ")}"
@@ -58,17 +59,18 @@ module NeverBlockTest
       thread.value
     end
 
+    # A virtual clock doesn't wait for a thread that only waits for the loop.
+    def waiting_only
+      NeverBlock::ThreadPool.mark_idle(Thread.current, NeverBlock::Clock.virtual?)
+      yield
+    ensure
+      NeverBlock::ThreadPool.mark_idle(Thread.current, false)
+    end
+
     # Inside a loop: lets other fibers run until the block is true.
     # @param what [String, Proc] names the condition in the failure
     # @return [Object] the block's value
-    def pass_until(what = "the condition", limit: 30)
-      began = now
-      until (value = yield)
-        raise Minitest::Assertion, "#{(Proc === what) ? what.call : what} did not come true within #{limit} s" if Patience.over?(began, limit)
-        sleep 0.001
-      end
-      value
-    end
+    def pass_until(what = "the condition", &) = NeverBlockTest.wait_until(what, &)
 
     # Seconds of CPU that the block took on this thread; other threads don't count.
     def cpu_time

@@ -30,7 +30,7 @@ module NeverBlockTest
     # The wait for a connection is long by itself, since a busy machine takes its time.
     def with_items(connections: 4, adapter: default_adapter, loop: true, checkout_timeout: 60, **options)
       ActiveRecord::Base.establish_connection(adapter:, connections:, checkout_timeout:, **MySQL.server.options, **options)
-      loop ? in_loop(limit: 60) { yield items } : yield(items)
+      loop ? in_loop { yield items } : yield(items)
     end
 
     # @return [NeverBlock::MySQL] of the model's adapters

@@ -27,7 +27,7 @@ module NeverBlockTest
     # @return [Array(Integer, String)] status and body
     def probe(path)
       socket = UNIXSocket.new(@health)
-      socket.timeout = NeverBlockTest::ServeProcess::LIMIT
+      socket.timeout = NeverBlockTest::LIMIT
       socket << "GET #{path} HTTP/1.0\r\n\r\n"
       head, body = socket.read.split("\r\n\r\n", 2)
       [head[/\d{3}/].to_i, body]

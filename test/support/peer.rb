@@ -5,6 +5,7 @@ require "rbconfig"
 require "socket"
 require "tmpdir"
 require_relative "clock"
+require_relative "limit"
 
 module NeverBlockTest
   # A program that tests need, such as a database or a proxy, in a folder of its own. It ends when it is stopped, and
@@ -18,7 +19,6 @@ module NeverBlockTest
     include Clock
 
     GUARD = File.join(__dir__, "peer", "guard.rb")
-    LIMIT = 60 # seconds for anything
 
     # Debian keeps root's programs in the last three.
     PLACES = [*ENV.fetch("PATH", "").split(File::PATH_SEPARATOR), "/usr/local/sbin", "/usr/sbin", "/sbin"].freeze

@@ -126,11 +126,11 @@ module NeverBlockTest
 
     # Shuts it down for good: its standbys get all committed data first.
     # @return [void] once it has ended
-    # @raise [RuntimeError] if that takes longer than {Peer::LIMIT}
+    # @raise [RuntimeError] if that takes longer than {LIMIT}
     def shut_down
       process = postmaster
       Process.kill(:INT, process)
-      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + Peer::LIMIT
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + LIMIT
       while postmaster == process
         raise "it did not end:\n#{log}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
         sleep 0.01

@@ -29,7 +29,6 @@ module NeverBlockTest
     OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     # Responds with OK for as long as there are requests.
     KEEP = ->(peer) { peer << OK while peer.request }
-    LIMIT = 60 # seconds until a client counts as hanging
 
     # @return [ScriptedUpstream]
     def play(*scripts, url: nil, pool: {}, **options)
@@ -48,7 +47,7 @@ module NeverBlockTest
 
     # Runs the block as a proxy would.
     def client(&)
-      Timeout.timeout(Patience.for(LIMIT)) { NeverBlock.run(&) }
+      Timeout.timeout(LIMIT) { NeverBlock.run(&) }
     end
 
     # Runs the block at the same time.
@@ -97,7 +96,7 @@ module NeverBlockTest
 
     # The same without a loop.
     module Outside
-      def client(&) = Timeout.timeout(Patience.for(LIMIT), &)
+      def client(&) = Timeout.timeout(LIMIT, &)
 
       def aside(&) = Thread.new(&).tap { |thread| thread.report_on_exception = false }
     end

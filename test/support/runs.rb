@@ -14,7 +14,7 @@ module NeverBlockTest
 
     # NeverBlock.run on a thread of its own, with nothing in between: failures are raised in the test.
     # @return [Object] what `run` returned
-    def in_run(limit: LIMIT, **options, &block)
+    def in_run(limit: LOOP_LIMIT, **options, &block)
       on_thread(limit) do
         Thread.current.report_on_exception = false
         NeverBlock.run(**options, &block)

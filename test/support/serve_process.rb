@@ -6,7 +6,7 @@ require "rbconfig"
 require "socket"
 require "timeout"
 require "tmpdir"
-require_relative "patience"
+require_relative "limit"
 
 module NeverBlockTest
   # A `neverblock serve` in a process and a folder of its own, as users start it.
@@ -17,7 +17,6 @@ module NeverBlockTest
   #     served.errors                  # its standard error
   #   end
   class ServeProcess
-    LIMIT = 120 # seconds for anything, even for Rails on a busy machine
     RACK = Gem.loaded_specs["rack"]&.full_require_paths
     BARE = {"RUBYOPT" => ENV["NEVERBLOCK_TEST_RUBYOPT"]}.freeze # none, except for `rake coverage`
     LIBRARY = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(ROOT, "lib")].freeze
@@ -196,14 +195,10 @@ module NeverBlockTest
     # Waits for a condition; the failure has the server's output.
     # @return [Object] the block's value
     def until_true(what, ended: !@status.nil?)
-      began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      until (value = yield)
-        if (@status && !ended) || Patience.over?(began, LIMIT)
-          raise Minitest::Assertion, "#{what} did not come:\n#{errors}\n#{output}"
-        end
-        sleep 0.01
+      failed = -> { "#{what} did not come:\n#{errors}\n#{output}" }
+      NeverBlockTest.wait_until(failed, pause: 0.01) do
+        yield or (raise Minitest::Assertion, failed.call if @status && !ended)
       end
-      value
     end
   end
 end

@@ -4,6 +4,7 @@ require "json"
 require "securerandom"
 require "socket"
 require "timeout"
+require_relative "limit"
 
 module NeverBlockTest
   # A minimal client for Action Cable: text messages over a websocket (RFC 6455).
@@ -12,8 +13,6 @@ module NeverBlockTest
   #   socket.send(command: "subscribe", identifier: {channel: "ChatChannel"}.to_json)
   #   socket.until { |message| message["type"] == "confirm_subscription" }
   class WebSocket
-    LIMIT = 60 # seconds for a message, even on a busy machine
-
     def initialize(port, path, origin: "http://localhost:#{port}")
       @socket = TCPSocket.new("127.0.0.1", port)
       @socket << "GET #{path} HTTP/1.1\r\nHost: localhost:#{port}\r\nOrigin: #{origin}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" \

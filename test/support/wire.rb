@@ -2,6 +2,7 @@
 
 require "socket"
 require_relative "clock"
+require_relative "limit"
 
 module NeverBlockTest
   # A low-level HTTP client for a server under test: it writes given bytes, and reads complete answers more strictly
@@ -48,7 +49,6 @@ module NeverBlockTest
       def all(name) = fields.filter_map { |key, value| value if key.casecmp?(name) }
     end
 
-    LIMIT = 30 # seconds for each read, even on a busy machine
     FIELD = /\A([!#$%&'*+.^_`|~0-9A-Za-z-]+): ([\t\x20-\x7E\x80-\xFF]*)\z/n
     OUTQ = 0x5411 # SIOCOUTQ of Linux
 
@@ -57,7 +57,9 @@ module NeverBlockTest
 
     # @param address [String] "tcp://127.0.0.1:43211" or "unix:///run/a.sock"
     # @param receive [Integer, nil] the size of the kernel's receive buffer, in bytes
-    def initialize(address, receive: nil)
+    # @param limit [Numeric] seconds for each read and write
+    def initialize(address, receive: nil, limit: LIMIT)
+      @limit = limit
       address = address[/[^?]+/] # strips the options after the "?"
       @socket =
         if address.start_with?("unix://")
@@ -76,7 +78,7 @@ module NeverBlockTest
       until bytes.empty?
         wrote = @socket.write_nonblock(bytes, exception: false)
         next bytes = bytes.byteslice(wrote..) if wrote != :wait_writable
-        raise Silent, "the server took nothing for #{LIMIT} s" unless @socket.wait_writable(LIMIT)
+        raise Silent, "the server took nothing for #{@limit} s" unless @socket.wait_writable(@limit)
       end
       self
     end
@@ -86,7 +88,7 @@ module NeverBlockTest
     def send_apart(*pieces)
       pieces.each do |piece|
         self << piece
-        deadline = now + LIMIT
+        deadline = now + @limit
         until unread_by_server.zero?
           raise Silent, "the server did not read" if now > deadline
           Thread.pass
@@ -288,7 +290,7 @@ module NeverBlockTest
       got = @socket.read_nonblock(262_144, exception: false)
       case got
       when :wait_readable
-        raise Silent, "nothing came for #{LIMIT} s; so far: #{@read.byteslice(@at, 200).inspect}" unless @socket.wait_readable(LIMIT)
+        raise Silent, "nothing came for #{@limit} s; so far: #{@read.byteslice(@at, 200).inspect}" unless @socket.wait_readable(@limit)
         more
       when String then @read << got && true
       else false

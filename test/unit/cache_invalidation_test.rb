@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - callbacks of Active Record, on a database in memory
-
 require "test_helper"
 require "neverblock/cache"
 

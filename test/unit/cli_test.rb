@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it parses command lines
-
 require "test_helper"
 require "neverblock/cli"
 require "stringio"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it looks for files, and serves them through Rack
-
 require "test_helper"
 require "fileutils"
 require "tmpdir"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it stands on concurrently and as_completed, which have tests on each
-
 require "test_helper"
 require "neverblock"
 require "neverblock/shards"

@@ -12,6 +12,7 @@
 
 #define VERIFY_TURNS 16    /* turns of a busy loop between two nb_descriptors_verify */
 #define INTERRUPT_TURNS 16 /* … and between two looks for interrupts that a parked fiber's mask hides */
+#define VIRTUAL_WAIT NB_MILLISECOND /* under a virtual clock, between two looks at what is outstanding */
 #define MASKS_HOLD (50 * NB_MILLISECOND) /* between two looks at the masks that hide a pending interrupt */
 
 /* ---- parking and waking ---- */
@@ -158,6 +159,19 @@ void nb_yield(nb_engine_t *engine) {
     nb_park(engine, &wait);
 }
 
+static bool stop_settling(nb_engine_t *engine, nb_wait_t *wait) {
+    nb_list_remove(&wait->queue);
+    return true;
+}
+
+void nb_settle(nb_engine_t *engine) {
+    nb_wait_t wait;
+    nb_wait_init(&wait, NB_WAIT_SLEEP, Qnil);
+    wait.withdraw = stop_settling;
+    nb_list_append(&engine->settling, &wait.queue);
+    nb_park(engine, &wait);
+}
+
 /* ---- the loop ---- */
 static bool runnable(nb_engine_t *engine) {
     return !nb_list_empty(&engine->urgent) || !nb_list_empty(&engine->normal) || !nb_list_empty(&engine->resume_first);
@@ -217,14 +231,45 @@ static void poll_kernel(nb_engine_t *engine, uint64_t nanoseconds) {
         engine->waits++;
         engine->wait_nanoseconds = nanoseconds;
         atomic_store(&box->sleeping, true);
+        bool flows = nb_clock_is_virtual();
+        if (flows) nb_clock_wait_begins();
         if (!atomic_load(&box->head)) rb_nogvl(wait_in_kernel, engine, leave_kernel, engine, RB_NOGVL_INTR_FAIL);
         else engine->backend->wait(engine, 0);
+        if (flows) nb_clock_wait_ends();
         atomic_store(&box->sleeping, false);
         before = nb_now();
     }
     engine->polled = nanoseconds ? before : nb_now();
     engine->heard_since = nanoseconds ? engine->polled : before; /* before it may sleep, a look has found nothing */
     engine->backend->dispatch(engine);
+}
+
+/* The back end may leave completions of operations for a wait: see uring.c. */
+static void look_for_completions(nb_engine_t *engine) {
+    if (!engine->operation_count) return;
+    engine->backend->wait(engine, 1);
+    engine->backend->dispatch(engine);
+    nb_deferred_starts_begin(engine);
+}
+
+/* Whether the loop must not simply wait in the kernel. A fiber may still settle when the clock has become real. */
+static bool on_virtual_time(nb_engine_t *engine) { return nb_clock_is_virtual() || !nb_list_empty(&engine->settling); }
+
+/* Wakes those that settle, or else jumps to the next deadline. False: time must pass by waiting. */
+static bool jump(nb_engine_t *engine) {
+    uint64_t deadline = nb_next_deadline(engine);
+    bool settling = !nb_list_empty(&engine->settling);
+    if (!settling && deadline == NB_NEVER) return false;
+    look_for_completions(engine);
+    if (runnable(engine)) return true;
+    if (nb_clock_is_virtual() && nb_is_outstanding(engine, !settling)) return false;
+    if (!settling) nb_clock_advance_to(deadline);
+    while (!nb_list_empty(&engine->settling)) {
+        nb_wait_t *wait = NB_ENTRY(engine->settling.next, nb_wait_t, queue);
+        nb_list_remove(&wait->queue);
+        nb_wake(engine, wait, NB_READY, false);
+    }
+    return true;
 }
 
 /* One turn: the runnable fibers, the timers, the messages, the kernel. False: nothing is left to wait for. */
@@ -253,6 +298,7 @@ static bool turn(nb_engine_t *engine) {
     }
     nb_descriptors_verify(engine);
     if (runnable(engine)) return true;
+    if (on_virtual_time(engine) && jump(engine)) return true;
     uint64_t nanoseconds = NB_NEVER;
     if (engine->timers.count) {
         uint64_t now = nb_now(), deadline = nb_next_deadline(engine);
@@ -261,6 +307,7 @@ static bool turn(nb_engine_t *engine) {
         if (engine->hooks->alone(engine)) busy = false;
         nanoseconds = NB_SECOND;
     }
+    if (on_virtual_time(engine) && nanoseconds > VIRTUAL_WAIT) nanoseconds = VIRTUAL_WAIT;
     if (engine->masks) check_interrupts(engine, true); /* a busy turn may have looked too early */
     /* the masks are not checked again before MASKS_HOLD has passed, so don't sleep longer */
     if (engine->masks_seen && nanoseconds > MASKS_HOLD) nanoseconds = MASKS_HOLD;

@@ -9,7 +9,9 @@
  *     deferred_starts.c  work that waits while the loop is busy
  *     lifecycle.c        opens and closes an engine
  *
+ *     clock.c            the time, real or virtual (clock.h)
  *     timers.c           deadlines
+ *     outstanding.c      what else could end a wait: asked before virtual time jumps
  *     unblock.c          wake-ups of Mutex, Queue, Thread#join; fibermap.c: the wait of each fiber
  *     mailbox.c          messages from other threads
  *     descriptors.c      waits and watches of descriptors
@@ -40,6 +42,7 @@
 #undef HAVE_SYS_EVENTFD_H
 #endif
 #include <ruby/fiber/scheduler.h>
+#include "clock.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -75,14 +78,13 @@ static inline void nb_list_remove(nb_link_t *l) {
 
 /* ---- timers (timers.c): arming and cancelling cost the same ---- */
 typedef struct nb_timer {
-    uint64_t deadline; /* ns, CLOCK_MONOTONIC */
+    uint64_t deadline; /* ns, of nb_now */
     size_t index;      /* place in the heap, 0 = not armed */
     void (*fire)(nb_engine_t *, struct nb_timer *);
 } nb_timer_t;
 
 typedef struct { nb_timer_t **slots; size_t count, capacity; } nb_timers_t;
 
-uint64_t nb_now(void);
 uint64_t nb_after(double seconds); /* the deadline so many seconds from now */
 void nb_timer_arm(nb_engine_t *, nb_timer_t *);
 void nb_timer_cancel(nb_engine_t *, nb_timer_t *);
@@ -137,6 +139,7 @@ void nb_wait_deadline(nb_wait_t *, uint64_t deadline);
 void nb_park(nb_engine_t *, nb_wait_t *);             /* raises the exception that ended the wait */
 bool nb_wake(nb_engine_t *, nb_wait_t *, nb_outcome_t, bool urgent); /* false: it had been woken before */
 void nb_yield(nb_engine_t *);                         /* lets every runnable fiber go first */
+void nb_settle(nb_engine_t *);                        /* virtual clock: until all others wait */
 bool nb_turn_is_long(nb_engine_t *);                  /* fibers have run for long since the last look at the kernel */
 /* Ends the wait with the exception; Qundef: with what its task has pending. False: it has an outcome, or can't be
  * withdrawn. */
@@ -176,6 +179,7 @@ typedef struct {
     bool (*is_thread)(VALUE blocker);
     VALUE (*closed_error)(void);              /* for waits whose descriptor was closed */
     bool (*alone)(nb_engine_t *);             /* nothing outside of the loop could end a wait */
+    bool (*threads_outstanding)(nb_engine_t *); /* does another Ruby thread run, or wait for a time or an event? */
     VALUE (*caller_masks)(void);              /* the masks around the loop: a Hash, or nil if they aren't known */
 } nb_hooks_t;
 
@@ -275,6 +279,7 @@ struct nb_engine {
     unsigned fork_generation;    /* older than nb_fork_generation: this engine is the parent's */
     nb_link_t parked, tasks;     /* nb_wait_t, nb_task_t */
     nb_link_t deferred_starts;   /* nb_deferred_start_t */
+    nb_link_t settling;          /* nb_wait_t.queue: see nb_settle */
     unsigned room;               /* how many of them may begin before the next look at the kernel */
     unsigned budget;             /* switches left in this turn; 0: the home fiber is next */
     unsigned allowance;          /* switches between two looks at the kernel */

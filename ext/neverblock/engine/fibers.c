@@ -183,13 +183,7 @@ static nb_wait_t *shift(nb_link_t *queue) {
 
 /* By the clock of the kernel's ticks, if there is one: it may be some milliseconds behind, and costs a third. */
 bool nb_turn_is_long(nb_engine_t *engine) {
-#ifdef CLOCK_MONOTONIC_COARSE
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-    return (uint64_t)time.tv_sec * NB_SECOND + (uint64_t)time.tv_nsec > engine->turned + NB_LONGEST_TURN;
-#else
-    return nb_now() > engine->turned + NB_LONGEST_TURN;
-#endif
+    return nb_now_coarse() > engine->turned + NB_LONGEST_TURN;
 }
 
 static bool is_start(nb_link_t *queue) { return NB_ENTRY(queue->next, nb_wait_t, queue)->kind == NB_WAIT_START; }

@@ -11,6 +11,10 @@
 #define NB_START_COST 8     /* as how many switches the start of a task counts */
 #define NB_SHARE 16         /* every so many turns one is for fibers that wait behind others: see nb_next */
 
+/* ---- outstanding.c ---- */
+/* Could anything but its own fibers and timers end a wait of the loop? foreign: other processes count. */
+bool nb_is_outstanding(nb_engine_t *, bool foreign);
+
 /* ---- timers.c ---- */
 void nb_timers_fire(nb_engine_t *, uint64_t now);
 void nb_timers_free(nb_engine_t *);

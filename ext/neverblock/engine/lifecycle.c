@@ -12,6 +12,7 @@ static void init_lists(nb_engine_t *engine) {
     nb_list_init(&engine->tasks);
     nb_list_init(&engine->unverified);
     nb_list_init(&engine->deferred_starts);
+    nb_list_init(&engine->settling);
     nb_list_init(&engine->operations);
     nb_list_init(&engine->abandoned);
 }

@@ -62,6 +62,7 @@ static void after_fork_child(void) {
         nb_list_init(&pools[i].queue);
     }
     nb_stacks_after_fork();
+    nb_clock_after_fork();
     nb_fork_generation++;
 }
 
@@ -72,9 +73,7 @@ __attribute__((constructor)) static void prepare(void) {
 
 /* ---- the threads; each function is called with the pool's lock held ---- */
 static nb_job_t *take(pool_t *pool) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += IDLE_SECONDS;
+    struct timespec until = nb_real_wall_after(IDLE_SECONDS * NB_SECOND);
     pool->idle++;
     while (nb_list_empty(&pool->queue) && pthread_cond_timedwait(&pool->wanted, &pool->lock, &until) != ETIMEDOUT) {}
     pool->idle--;
@@ -175,11 +174,8 @@ static void *block_until_performed(void *argument) {
     pool_t *pool = &pools[job->pool];
     pthread_mutex_lock(&pool->lock);
     while (job->phase == NB_JOB_RUNNING) {
-        struct timespec until;
+        struct timespec until = nb_real_wall_after(FIRST_NUDGE);
         if (job->leave == NB_LEAVE_INTERRUPTED) pthread_kill(job->thread, INTERRUPT_SIGNAL);
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += (long)FIRST_NUDGE;
-        if (until.tv_nsec >= (long)NB_SECOND) until.tv_sec++, until.tv_nsec -= (long)NB_SECOND;
         pthread_cond_timedwait(&pool->performed, &pool->lock, &until);
     }
     pthread_mutex_unlock(&pool->lock);

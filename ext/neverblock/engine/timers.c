@@ -3,18 +3,14 @@
  * so index 0 can mean "not armed".
  */
 #include "internal.h"
-#include <time.h>
+#include <math.h>
 
-uint64_t nb_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * NB_SECOND + (uint64_t)now.tv_nsec;
-}
-
+/* Rounds up: what a caller has left of a limit may be less than a nanosecond, and a virtual clock would not move. The
+ * picosecond is for products such as 0.1 * 1e9. */
 uint64_t nb_after(double seconds) {
     if (!(seconds < 1e9)) return NB_NEVER; /* 31 years; NaN too */
     if (seconds <= 0) return nb_now();
-    return nb_now() + (uint64_t)(seconds * 1e9);
+    return nb_now() + (uint64_t)ceil(seconds * 1e9 - 1e-3);
 }
 
 static void place(nb_timers_t *heap, size_t index, nb_timer_t *timer) {

@@ -214,6 +214,21 @@ static VALUE set_switches(VALUE self, VALUE count) {
     return count;
 }
 
+/* call-seq: settle -> nil, when all other tasks wait; under a virtual clock only */
+static VALUE settle(VALUE self) {
+    nb_scheduler_t *scheduler = nb_scheduler(self);
+    if (!nb_scheduler_may_park(scheduler)) rb_raise(rb_eThreadError, "settle: call it in a task of the loop");
+    nb_settle(&scheduler->engine);
+    return Qnil;
+}
+
+/* call-seq: advance_towards(time) -> whether it is reached, in nanoseconds; a timer that is due before ends the step */
+static VALUE advance_towards(VALUE self, VALUE time) {
+    uint64_t target = NUM2ULL(time), next = nb_next_deadline(&nb_scheduler(self)->engine);
+    nb_clock_advance_to(next > target ? target : next);
+    return RBOOL(next > target);
+}
+
 /* call-seq: heard_since -> Float, seconds of the monotonic clock
  *
  * The events that the loop last got from the kernel came after this. It serves to measure how long a server takes:
@@ -276,5 +291,7 @@ void nb_init_scheduler(void) {
     rb_define_method(nb_cScheduler, "closed?", closed_p, 0);
     rb_define_method(nb_cScheduler, "forked?", forked_p, 0);
     rb_define_private_method(nb_cScheduler, "switches=", set_switches, 1);
+    rb_define_method(nb_cScheduler, "settle", settle, 0);
+    rb_define_method(nb_cScheduler, "advance_towards", advance_towards, 1);
     rb_define_method(nb_cScheduler, "heard_since", heard_since, 0);
 }

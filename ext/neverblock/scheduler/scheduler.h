@@ -29,6 +29,7 @@
  *     select_queue.c   waits for queues in NeverBlock.select
  *     lock_waiters.c   fibers that wait for a Mutex and never run again
  *     in_turn.c        one thread of the process at a time
+ *     clock_module.c   NeverBlock::Clock
  */
 #ifndef NB_SCHEDULER_H
 #define NB_SCHEDULER_H
@@ -194,6 +195,7 @@ void nb_inner_fiber_note(nb_scheduler_t *, VALUE object); /* that the running fi
 bool nb_on_its_way(VALUE exception);                /* an ensure or a rescue of the running fiber is handling it */
 
 void nb_init_scheduler(void);
+void nb_init_clock(void);
 void nb_init_introspection(void);
 void nb_init_signals(void);
 void nb_init_task(void);

@@ -216,6 +216,10 @@ static bool alone(nb_engine_t *engine) {
     return !RTEST(rb_funcall(rb_path2class("NeverBlock::WaysOut"), rb_intern("any?"), 0));
 }
 
+static bool threads_outstanding(nb_engine_t *engine) {
+    return !rb_thread_alone() && RTEST(rb_funcall(engine->self, rb_intern("threads_outstanding?"), 0));
+}
+
 static VALUE caller_masks(void) { return rb_funcall(rb_path2class("NeverBlock::CallerMasks"), rb_intern("all"), 0); }
 
 const nb_hooks_t nb_scheduler_hooks = {
@@ -223,7 +227,7 @@ const nb_hooks_t nb_scheduler_hooks = {
     .unwinding = nb_task_unwinding, .fiber_class = nb_task_fiber_class,
     .is_resuming = nb_fiber_is_resuming, .is_striking = nb_fiber_is_striking,
     .is_lock = nb_is_lock, .is_thread = nb_is_thread, .closed_error = closed_error, .alone = alone,
-    .caller_masks = caller_masks,
+    .threads_outstanding = threads_outstanding, .caller_masks = caller_masks,
 };
 
 bool nb_task_interrupt(ruby_task_t *task) {

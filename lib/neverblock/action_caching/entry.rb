@@ -33,7 +33,7 @@ module NeverBlock
         end
 
         # @return [Float] seconds since 1970
-        def clock = Process.clock_gettime(Process::CLOCK_REALTIME)
+        def clock = Clock.wall
 
         private
 

@@ -3,7 +3,7 @@
 module NeverBlock
   # {timeout} with a deadline instead of a length; for a budget that several steps share.
   #
-  #   deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5
+  #   deadline = NeverBlock::Clock.now + 5
   #   NeverBlock.timeout_at(deadline) { connect }
   #   NeverBlock.timeout_at(deadline) { ask }
   #
@@ -17,10 +17,10 @@ module NeverBlock
     unless at.is_a?(Numeric) && at.real? && (at <=> 0) && !time_of_day?(at) # NaN compares with nothing
       raise ArgumentError,
         "timeout_at: must be a number of seconds on the monotonic clock, or nil for no limit, got #{at.inspect}. " \
-        "Give Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5"
+        "Give NeverBlock::Clock.now + 5"
     end
     return yield if at.infinite?&.positive?
-    left = at - Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    left = at - Clock.now
     raise TimeoutError, "the deadline passed #{format("%.3g", -left)} s before the block began" unless left.positive?
     expire_after(left, "the deadline has passed") { yield }
   end
@@ -29,8 +29,8 @@ module NeverBlock
   # about now on the real-time one.
   def self.time_of_day?(at)
     years = 1e8
-    at - Process.clock_gettime(Process::CLOCK_MONOTONIC) > years &&
-      (at - Process.clock_gettime(Process::CLOCK_REALTIME)).abs < years
+    at - Clock.now > years &&
+      (at - Clock.wall).abs < years
   end
   private_class_method :time_of_day?
 end

@@ -121,7 +121,7 @@ module NeverBlock
         def time(value)
           number = Float === value || Integer === value
           refuse("a time is #{value.class}") unless number && TIMES.cover?(value)
-          latest = Process.clock_gettime(Process::CLOCK_REALTIME) + FUTURE
+          latest = Clock.wall + FUTURE
           raise EntryFormat::Early, "the header: the time #{value} is in the future" if value > latest
           value.to_f
         end

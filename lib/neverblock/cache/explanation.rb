@@ -55,7 +55,7 @@ module NeverBlock
         entry = lookup.entry
         @others = rooms.store.read(@key).size - (entry ? 1 : 0)
         @headers = Revision.without(entry ? entry.vary : lookup.fill_key.last)
-        @ttl = rooms.settings.freshness(entry).ttl(Process.clock_gettime(Process::CLOCK_REALTIME)).floor if entry
+        @ttl = rooms.settings.freshness(entry).ttl(Clock.wall).floor if entry
         @action =
           if entry then lookup.fresh?(entry) ? :hit : :stale
           elsif (@state = lookup.state) then :alone

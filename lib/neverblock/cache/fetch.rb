@@ -230,7 +230,7 @@ module NeverBlock
 
       def usable_in_trouble? = !@stale.nil? && @settings.freshness(@stale).stale_if_error?(wall_clock)
 
-      def wall_clock = Process.clock_gettime(Process::CLOCK_REALTIME)
+      def wall_clock = Clock.wall
     end
   end
 end

@@ -95,7 +95,7 @@ module NeverBlock
         record = @recent.of(entry)
         return if record.nil? || now - record.touched_at < @touch
         record.touched_at = now
-        attempt(nil) { File.lutime(Time.now, Time.now, record.path) }
+        attempt(nil) { File.lutime(Clock.time, Clock.time, record.path) }
         nil
       end
 
@@ -132,6 +132,15 @@ module NeverBlock
           trust
           count
         end
+      end
+
+      # Evicts what is too much, and removes what killed processes have left. The store does so itself when it is full,
+      # and at a write an hour after the last time.
+      # @return [Integer, nil] number of entries removed; nil: another process is sweeping, or the disk failed
+      def sweep
+        removed = attempt(nil) { @sweep.call }
+        @counting.synchronize { @evicted += removed } if removed
+        removed
       end
 
       # `entries`, `keys` and `bytes` are those of all processes, and not exact after a process was killed; the others
@@ -179,7 +188,7 @@ module NeverBlock
         path = File.join(folder, name)
         entry, status = @files.read(key, path)
         return if entry.nil?
-        shown, touched = [status.atime, status.mtime].map { |time| now - (Time.now - time) }
+        shown, touched = [status.atime, status.mtime].map { |time| now - (Clock.time - time) }
         use(@recent.add(name, Recent::Record.new(entry, path, key, shown, touched)))
       end
 
@@ -196,14 +205,9 @@ module NeverBlock
       # The time of access is the one by which entries are evicted; the time of change, the one by which a key's are.
       def show(record)
         record.shown_at = now
-        File.lutime(Time.now, File.lstat(record.path).mtime, record.path)
+        File.lutime(Clock.time, File.lstat(record.path).mtime, record.path)
       rescue Errno::ENOENT
         nil
-      end
-
-      def sweep
-        removed = attempt(nil) { @sweep.call }
-        @counting.synchronize { @evicted += removed } if removed
       end
 
       def forget(names)

@@ -384,13 +384,13 @@ module NeverBlock
       # Waits until the block is true. It is called with the lock held.
       # @return [Boolean] false: it was not within the time
       def wait(seconds = nil)
-        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds if seconds
+        deadline = Clock.now + seconds if seconds
         loop do
           gate = @lock.synchronize do
             return true if yield
             @gate ||= Thread::Queue.new
           end
-          left = deadline && deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC)
+          left = deadline && deadline - Clock.now
           return false if left && left <= 0
           gate.pop(timeout: left)
         end

@@ -74,7 +74,7 @@ module NeverBlock
         end
       end
 
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      def now = Clock.now
     end
   end
 end

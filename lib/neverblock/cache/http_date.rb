@@ -60,7 +60,7 @@ module NeverBlock
 
         # The latest year with these digits that is no more than 50 years in the future.
         def two_digit_year(match, now)
-          now ||= Process.clock_gettime(Process::CLOCK_REALTIME)
+          now ||= Clock.wall
           today = Time.at(now).utc
           latest = today.year + FUTURE
           year = latest - (latest - match[3].to_i) % 100

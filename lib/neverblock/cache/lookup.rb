@@ -295,7 +295,7 @@ module NeverBlock
 
       def for_all?(code, headers) = !EnvGuard.doubtful?(@env) && @rooms.settings.refusal(code, headers, @env).nil?
 
-      def wall_clock = Process.clock_gettime(Process::CLOCK_REALTIME)
+      def wall_clock = Clock.wall
     end
   end
 end

@@ -114,6 +114,14 @@ module NeverBlock
         end
       end
 
+      # Without what is stored.
+      # @return [String]
+      def inspect
+        @lock.synchronize do
+          "#<#{self.class} #{@count} entries, #{@tags.size} tags, #{@bytes} of #{@limits.bytes} bytes>"
+        end
+      end
+
       # Empties the store, and stores nothing from now on.
       # @return [void]
       def close

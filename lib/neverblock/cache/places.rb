@@ -25,8 +25,8 @@ module NeverBlock
       # @return [void]
       def release = semaphore.release
 
-      # @return [Integer] free places
-      def available = semaphore.available
+      # @return [Integer] places
+      def taken = @size - semaphore.available
 
       private
 

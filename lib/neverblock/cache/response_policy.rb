@@ -72,7 +72,7 @@ module NeverBlock
         # @return [Symbol, nil] why the response must not be shared; nil: it may
         def call(status:, headers:, request_env:, targeted: [], credential_entries: [], responded_at: nil,
           max_header_bytes: HEADER_BYTES, default_ttl: nil, heuristic_ttl: nil, statuses: [])
-          responded_at ||= Process.clock_gettime(Process::CLOCK_REALTIME)
+          responded_at ||= Clock.wall
           return :method unless request_env["REQUEST_METHOD"] == "GET"
           return :status unless Statuses.storable?(status, statuses)
           reason = form(headers, max_header_bytes) || stop(headers)

@@ -142,7 +142,7 @@ module NeverBlock
       end
 
       def freshness_of(status, headers)
-        now = Process.clock_gettime(Process::CLOCK_REALTIME)
+        now = Clock.wall
         Freshness.new(status:, headers:, requested_at: now, responded_at: now, **@lifetimes)
       end
 

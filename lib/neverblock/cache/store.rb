@@ -76,7 +76,7 @@ module NeverBlock
       end
 
       def write_serialized_entry(key, payload, **)
-        at = Process.clock_gettime(Process::CLOCK_REALTIME)
+        at = Clock.wall
         chunks = [payload.b.freeze]
         entry = Entry.new(status: STATUS, headers: HEADERS, requested_at: at, responded_at: at, chunks:)
         @store.write(KEY + key, entry)

@@ -78,7 +78,7 @@ module NeverBlock
         unless ANSWERS.include?(cacheable)
           raise ArgumentError, "cacheable: #{cacheable.inspect} is not true, false, :private or nil"
         end
-        at = (at || Process.clock_gettime(Process::CLOCK_REALTIME)).to_f
+        at = (at || Clock.wall).to_f
         @lock.synchronize do
           @tally.request(at)
           next get(url, client, status, cacheable, bytes, at, lifetime, variant, reason) if method == "GET"

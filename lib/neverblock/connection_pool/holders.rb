@@ -22,7 +22,7 @@ module NeverBlock
       # @return [Array<Hash{Symbol=>Object}>] the oldest first: `name` of the task or thread, `age` in seconds, `at`
       #   (the line of the program where it is), `ended` (whether its fiber has ended without a check-in)
       def to_a
-        now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        now = Clock.now
         holdings = @places.filter_map { |place| [place, place.fiber] if place.fiber }
         tasks = tasks_of(holdings.map(&:last))
         holdings.map { |place, fiber| describe(place, fiber, tasks[fiber], now) }.sort_by { |holder| -holder[:age] }

@@ -65,11 +65,11 @@ module NeverBlock
       # @raise [TimeoutError, OverloadError, PoolShuttingDownError]
       def wait(timeout)
         check
-        began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        began = Clock.now
         reclaim if @places.waiting.zero? || began - @reclaimed_at > RECLAIM_EVERY
         place = @places.wait(timeout)
         @waits += 1
-        @waited += Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
+        @waited += Clock.now - began
         case place
         when Place then place
         when :full then @refusals.full
@@ -177,7 +177,7 @@ module NeverBlock
       # Gives back the places of fibers that have ended without a check-in, and of those whose check-in was interrupted.
       # @return [Boolean] whether there were any
       def reclaim
-        @reclaimed_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        @reclaimed_at = Clock.now
         @places.abandoned.each do |place, fiber|
           place.spoilt = true if place.unwound || place.depth > 0
           release(place, fiber)

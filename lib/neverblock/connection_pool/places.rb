@@ -86,7 +86,7 @@ module NeverBlock
             place.fiber = fiber
             place.thread = thread
             place.depth = 1
-            place.since = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+            place.since = Clock.now
             @held[place] = thread[@key] = place
           elsif turn
             (@waiting.size < @most) ? @waiting[turn] = true : place = :full
@@ -121,7 +121,7 @@ module NeverBlock
           place.fiber = nil
           keep &&= !@shut && place.opened_at && place.generation == @generation
           closing = place unless keep
-          now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+          now = Clock.now
           if (turn = @waiting.shift&.first)
             place = Place.new unless keep
             place.fiber = turn.fiber
@@ -142,7 +142,7 @@ module NeverBlock
       # @param seconds [Numeric]
       # @return [Place, nil] one that has been idle for as long
       def oldest(seconds)
-        latest = Process.clock_gettime(Process::CLOCK_MONOTONIC) - seconds
+        latest = Clock.now - seconds
         @lock.synchronize { @idle.shift if @idle.first && @idle.first.idle_since <= latest }
       end
 

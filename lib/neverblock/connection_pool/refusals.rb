@@ -48,7 +48,7 @@ module NeverBlock
       private
 
       def shortage
-        now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        now = Clock.now
         return @shortage if now - @told_at < TELL_EVERY
         @told_at = now
         holdings = @places.holdings

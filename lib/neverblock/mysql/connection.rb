@@ -65,7 +65,7 @@ module NeverBlock
       # @raise [Trilogy::Error]
       def initialize(client, session_defaults: [])
         @client = client
-        @opened_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        @opened_at = Clock.now
         @flags = client.query_flags
         @bare = BARE.include?(client.method(:query).owner)
         @broken = @used = @uncertain = false

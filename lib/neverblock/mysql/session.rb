@@ -307,10 +307,10 @@ module NeverBlock
 
       def acquire(purpose)
         purpose = purpose.reason if Classification === purpose
-        asked = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        asked = Clock.now
         connections.acquire(purpose, self)
       ensure
-        @queue_time = Process.clock_gettime(Process::CLOCK_MONOTONIC) - asked
+        @queue_time = Clock.now - asked
       end
 
       def send_statement(connection, sql, classification)

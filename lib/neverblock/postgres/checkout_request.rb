@@ -33,7 +33,7 @@ module NeverBlock
         @loop = Scheduler.current
         @owner = @loop ? Fiber.current : Thread.current
         @wake_up = WakeUp.new
-        @since = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        @since = Clock.now
         @connection = @queued = @sql = nil
         @abandoned = false
         @queue_time = 0.0
@@ -53,7 +53,7 @@ module NeverBlock
       # @param connection [PipelinedConnection]
       def granted(connection)
         @connection = connection
-        @since, asked = Process.clock_gettime(Process::CLOCK_MONOTONIC), @since
+        @since, asked = Clock.now, @since
         @queue_time = @since - asked if @queued
         wake
       end
@@ -75,7 +75,7 @@ module NeverBlock
 
       # @return [String] {#purpose}, and for how long it has had its connection, or waited
       def to_s
-        seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC) - @since
+        seconds = Clock.now - @since
         format("%s, for %.1f s", purpose, seconds)
       end
     end

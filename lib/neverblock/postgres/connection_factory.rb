@@ -66,7 +66,7 @@ module NeverBlock
           compares: @compares).tap do |connection|
           connection.baseline = baseline
           connection.server_defaults = server_defaults
-          connection.audited_at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+          connection.audited_at = Clock.now
         end
       end
 

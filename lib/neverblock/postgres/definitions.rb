@@ -23,7 +23,7 @@ module NeverBlock
         lasting ||= connection&.altering == :lasting
         connection
           &.altering = ((lasting ? :lasting : :temporary) unless connection.transaction_status == PG::PQTRANS_IDLE)
-        at = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        at = Clock.now
         @pool.connections.each { |one| one.names.outdate(at) }
         @catalogue&.outdate if lasting && !connection&.altering
       end

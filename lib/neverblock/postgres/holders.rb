@@ -45,7 +45,7 @@ module NeverBlock
       # @param holdings [Array<Array(PipelinedConnection, Holder)>]
       def initialize(holdings)
         @holdings = holdings
-        @now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        @now = Clock.now
       end
 
       # @return [Array<Hash{Symbol=>Object}>] the oldest first: `state` (leased, alone, restoring), `purpose`,

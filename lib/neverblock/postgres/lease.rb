@@ -209,7 +209,7 @@ module NeverBlock
 
       def ask_in_turn(read)
         return if @over || !@connection.idle? || @connection.transaction_status != PG::PQTRANS_INTRANS
-        time = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        time = Clock.now
         name = @connection.ready(read, time) or return
         @request.sql = read.sql
         result = @connection.ask(read, name, time)

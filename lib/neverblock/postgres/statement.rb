@@ -251,7 +251,7 @@ module NeverBlock
       end
 
       # The statement waits for a place from now on.
-      def queued = @queued_at ||= Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      def queued = @queued_at ||= Clock.now
 
       # @return [Float, nil] when it began to wait for a place
       attr_reader :queued_at

@@ -115,7 +115,7 @@ module NeverBlock
 
       # Under load a connection may never be idle when {Janitor} calls, so each end of a statement checks it too.
       def overdue?(connection)
-        Scheduler.current && Process.clock_gettime(Process::CLOCK_MONOTONIC) - connection.audited_at > Janitor::INTERVAL
+        Scheduler.current && Clock.now - connection.audited_at > Janitor::INTERVAL
       end
 
       # Cancels the statements on it, resets its session, and settles it; discards it if that fails.

@@ -59,9 +59,9 @@ module NeverBlock
       # @param seconds [Numeric]
       # @return [ResponseHead, nil] the final head, if it came instead
       def wait_to_continue(seconds)
-        limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
+        limit = Clock.now + seconds
         until poll || @continue
-          left = limit - Process.clock_gettime(Process::CLOCK_MONOTONIC)
+          left = limit - Clock.now
           break if left <= 0 || !@connection.wait(IO::READABLE, :idle, most: left)
         end
         @final

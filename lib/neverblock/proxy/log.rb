@@ -23,7 +23,7 @@ module NeverBlock
         return unless errors
         text = "neverblock proxy: #{text}"
         return @logger.warn(text) if @logger
-        time = Time.now.utc.strftime("%Y-%m-%dT%H:%M:%S.%LZ")
+        time = Clock.time.utc.strftime("%Y-%m-%dT%H:%M:%S.%LZ")
         errors.write("#{time} [#{Process.pid}] warn: #{text}\n")
       rescue SystemCallError, IOError
         nil

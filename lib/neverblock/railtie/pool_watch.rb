@@ -17,7 +17,7 @@ module NeverBlock
       # @param limit [Numeric] seconds from which a wait is logged
       # @param processor [ProcessorShare]
       # @yieldparam line [String] a line to log
-      def initialize(limit, clock: -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) },
+      def initialize(limit, clock: -> { Clock.now },
         processor: ProcessorShare.new, &tell)
         @limit = limit
         @clock = clock

@@ -41,7 +41,7 @@ module NeverBlock
           real = File.realpath(File.join(@root, path))
           return unless real.start_with?(@start)
           status = File.stat(real)
-          real if status.file? && !(Time.now - status.mtime).between?(0, SETTLED)
+          real if status.file? && !(Clock.time - status.mtime).between?(0, SETTLED)
         rescue SystemCallError
           nil
         end

@@ -1,7 +1,9 @@
 # frozen_string_literal: true
 
+require_relative "../clock"
+
 module NeverBlock
-  # The time that only goes forward, for deadlines and ages.
+  # {Clock.now} by a short name, for deadlines and ages.
   #
   #   include MonotonicClock
   #
@@ -11,6 +13,6 @@ module NeverBlock
     private
 
     # @return [Float] seconds
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    def now = Clock.now
   end
 end

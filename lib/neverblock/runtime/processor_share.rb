@@ -17,7 +17,7 @@ module NeverBlock
 
     # @param wall [#call] returns the time in seconds
     # @param computed [#call] returns the seconds of processor time of this process, over all threads
-    def initialize(wall: -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) },
+    def initialize(wall: -> { Clock.now },
       computed: -> { Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) })
       @wall = wall
       @computed = computed

@@ -13,7 +13,10 @@ module NeverBlock
   class OtherThreads
     # Checks that must agree. The loop checks once a second.
     LOOKS = 3
-    private_constant :LOOKS
+
+    # The methods that wait for a lock.
+    LOCKING = %w[lock synchronize enter mon_enter].freeze
+    private_constant :LOOKS, :LOCKING
 
     # @param scheduler [Scheduler]
     def initialize(scheduler)
@@ -23,7 +26,7 @@ module NeverBlock
 
     # @return [Boolean]
     def could_wake?
-      threads = (Thread.list - [Thread.current]).reject { |thread| ThreadPool.idle?(thread) }
+      threads = others
       return false if threads.all? { |thread| library?(thread) }
       still = threads.map { |thread| stillness(thread) }
       still = nil unless still.all?
@@ -33,7 +36,18 @@ module NeverBlock
       !still || @looks < LOOKS
     end
 
+    # Decides whether another thread is doing something that a virtual clock must wait for. A thread that waits for a
+    # lock may have got it, and looks the same until it runs.
+    # @return [Boolean]
+    def outstanding?
+      others.any? { |thread| !library?(thread) && (!stillness(thread) || locking?(thread)) }
+    end
+
     private
+
+    def others = (Thread.list - [Thread.current]).reject { |thread| ThreadPool.idle?(thread) }
+
+    def locking?(thread) = LOCKING.include?(thread.backtrace_locations(0, 1)&.first&.base_label)
 
     def library?(thread) = thread.thread_variable?(:"\x00__detached_thread__")
 

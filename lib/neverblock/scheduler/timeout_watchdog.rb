@@ -70,6 +70,6 @@ module NeverBlock
       @changed.wait(@lock, IDLE_SECONDS)
     end
 
-    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
+    def now = Clock.nanoseconds
   end
 end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../clock"
 require_relative "log_text"
 
 module NeverBlock
@@ -21,7 +22,7 @@ module NeverBlock
       # @param writer [#<<]
       # @param clock [#call] returns the time
       # @param timer [#call] returns monotonic seconds
-      def initialize(writer, clock: Time.method(:now), timer: -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) })
+      def initialize(writer, clock: Clock.method(:time), timer: -> { Clock.now })
         @writer = writer
         @clock = clock
         @timer = timer

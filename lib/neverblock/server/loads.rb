@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "time"
+require_relative "../clock"
 require_relative "log_text"
 
 module NeverBlock
@@ -41,7 +42,7 @@ module NeverBlock
         @lock.synchronize do
           @running.concat(@asked)
           @asked.clear
-          @last = {result: :loading, at: Time.now.utc.iso8601}
+          @last = {result: :loading, at: Clock.time.utc.iso8601}
         end
       end
 
@@ -51,7 +52,7 @@ module NeverBlock
       def over(result, message)
         @lock.synchronize do
           @passed_on = false
-          @last = {result:, message: LogText.utf8(message), at: Time.now.utc.iso8601}
+          @last = {result:, message: LogText.utf8(message), at: Clock.time.utc.iso8601}
           @running.each { |answer| answer << [result, message] }.clear
         end
       end

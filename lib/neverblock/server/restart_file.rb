@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../clock"
+
 module NeverBlock
   class Server
     # The file that tools touch to reload an app, such as `bin/rails restart`, and deployment tools that support
@@ -15,7 +17,7 @@ module NeverBlock
       # @param path [String, nil] nil: nothing is watched
       # @param directory [String] the app's; links in it are resolved each time
       # @param now [Time]
-      def initialize(path, directory, now: Time.now)
+      def initialize(path, directory, now: Clock.time)
         @path = path && File.expand_path(path, directory)
         @seen = [now, touched].compact.max
       end

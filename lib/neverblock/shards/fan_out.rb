@@ -67,7 +67,7 @@ module NeverBlock
 
       def start
         return unless @timeout
-        @deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + @timeout
+        @deadline = Clock.now + @timeout
         @last = @deadline + GRACE
       end
 

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - its waits are those of the clients, which other tests run on each
 # slow: starts Redis, and waits for timeouts
 
 require "test_helper"

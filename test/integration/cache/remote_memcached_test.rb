@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - its waits are those of the clients, which other tests run on each
 # slow: starts memcached
 
 require "test_helper"
@@ -28,6 +27,10 @@ class CacheRemoteMemcachedTest < Minitest::Test
 
   def address(server) = server.path
 
+  def new_client(server)
+    NeverBlock::Cache::RemoteStore::Memcached.new([server.path], connections: 1, timeout: LONG, expires_in: 3_600, max_value: 2 << 20)
+  end
+
   def url_of(path) = "memcached:#{path}"
 
   def renew(server)
@@ -39,7 +42,7 @@ class CacheRemoteMemcachedTest < Minitest::Test
   # Each is alone with its names; the others do not take them over.
   def test_several_servers_of_which_one_is_gone
     servers = Array.new(3) { self.class.start }
-    store = NeverBlock::Cache::Stores.open({memcached: servers.map(&:path), namespace: @namespace, timeout: LONG, log: @lines.method(:<<)})
+    store = open_store(:memcached, servers.map(&:path))
     keys = Array.new(30) { |number| "k#{number}" }
     keys.each { |key| assert store.write(key, entry(key, tags: %w[a])) }
     assert_equal keys, keys.select { |key| store.read(key).any? }
@@ -53,7 +56,6 @@ class CacheRemoteMemcachedTest < Minitest::Test
       assert_includes written ? [[], ["new"]] : [[], [key]], again(store).read(key).map { |one| body(one) }
     end
   ensure
-    store&.close
     servers&.each(&:stop)
   end
 

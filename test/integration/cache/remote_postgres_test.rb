@@ -1,17 +1,18 @@
 # frozen_string_literal: true
 
-# engines: one - its waits are those of the clients, which other tests run on each
 # slow: starts PostgreSQL
 
 require "test_helper"
 require "support/cache_remote_hosts"
 require "support/cache_remote_stores"
+require "support/hand_clock"
 require "support/postgres"
 
 # Responses in PostgreSQL.
 class CacheRemotePostgresTest < Minitest::Test
   include NeverBlockTest::CacheRemoteStores
   include NeverBlockTest::CacheRemoteHosts
+  include NeverBlockTest::HandClock
 
   def self.missing = NeverBlockTest::PostgresServer.missing || ("pg is not among the gems here" unless Gem.loaded_specs.key?("pg"))
 
@@ -22,6 +23,10 @@ class CacheRemotePostgresTest < Minitest::Test
   def url_at(port) = "postgresql://postgres@127.0.0.1:#{port}/postgres"
 
   def address(server) = server.socket
+
+  def new_client(server)
+    NeverBlock::Cache::RemoteStore::Postgres.new(url: server.url, connections: 1, table: "neverblock_cache", bytes: 1 << 30, expires_in: 3_600)
+  end
 
   # Its socket has the port in its name.
   def own_url = @own.url
@@ -65,11 +70,11 @@ class CacheRemotePostgresTest < Minitest::Test
 
   def test_it_is_swept
     table = "swept_#{@namespace}"
+    stop_clock
     @store = new_store(table:, bytes: 50_000, expires_in: 3_600)
     12.times { |number| store.write("k#{number}", entry("x" * 10_000)) }
     age(table, "k0", "k1")
-    later = now + 60
-    client.define_singleton_method(:now) { later }
+    forward(60)
     store.write("last", entry("x"))
     left = Array.new(12) { |number| "k#{number}" }.reject { |key| store.read(key).empty? }
     assert_includes 2..4, left.size

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - its waits are those of the clients, which other tests run on each
 # slow: starts Redis
 
 require "test_helper"
@@ -22,6 +21,10 @@ class CacheRemoteRedisTest < Minitest::Test
   def url_at(port) = "redis://127.0.0.1:#{port}/0"
 
   def address(server) = server.path
+
+  def new_client(server)
+    NeverBlock::Cache::RemoteStore::Redis.new(RedisClient.config(path: server.path), connections: 1, timeout: LONG, expires_in: 3_600)
+  end
 
   def url_of(path) = "unix://#{path}"
 

@@ -1,12 +1,14 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/open_files"
 require "support/served"
 require "neverblock/cache"
 
 # The cache behind our server: clients with sockets, slow ones, and such that leave.
 class CacheServerTest < Minitest::Test
   include NeverBlockTest::Helpers
+  include NeverBlockTest::OpenFiles
   include NeverBlockTest::Served
 
   FRESH = {"cache-control" => "max-age=60", "content-type" => "text/plain"}.freeze
@@ -132,8 +134,5 @@ class CacheServerTest < Minitest::Test
     text.end_with?("\r\n0\r\n\r\n") ? text.scan(/(?:\A|\r\n)(\h+)\r\n/).sum { |size,| size.to_i(16) } : :cut_off
   end
 
-  # Files without a name that this process has open.
-  def open_spools
-    Dir.children("/proc/self/fd").count { |fd| File.readlink("/proc/self/fd/#{fd}").include?("neverblock-cache") rescue false } # standard:disable Style/RescueModifier
-  end
+  def open_spools = open_files.grep(/neverblock-cache/).size
 end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+# engines: every - each back end has memory of its own
 # chaos: random stress under a tool that watches memory (25 s)
 
 require "test_helper"

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - the sanitizer watches each engine's own memory; valgrind sees Ruby's too
 # chaos: random stress under a tool that watches memory (25 s)
 
 require "test_helper"

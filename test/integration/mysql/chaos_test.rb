@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - what it does is above the engine
 # chaos: random operations, with a new seed for each run
 
 require "test_helper"

@@ -205,7 +205,7 @@ class MySQLFaultsTest < Minitest::Test
   def test_connections_that_are_killed_under_load
     with_table("nonce int") do |table|
       with_mysql(connections: 4, timeout: 60) do |database|
-        in_loop(limit: 60) do
+        in_loop do
           known = {}
           done = false
           killer = NB.spawn do
@@ -303,7 +303,7 @@ class MySQLFaultsTest < Minitest::Test
   def test_a_restart
     NeverBlockTest::MySQLServer.open do |server|
       with_mysql(connections: 2, server:) do |database|
-        in_loop(limit: 120) do
+        in_loop do
           database.query("create table t (n int)")
           %i[TERM KILL].each do |signal|
             task = NB.spawn { database.query("select sleep(60)") }

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it stands on concurrently and on pools of MySQL, which have tests on each
-
 require "test_helper"
 require_relative "../../support/mysql_shards"
 

@@ -110,7 +110,7 @@ class NamesTest < Minitest::Test
   def test_a_dead_resolver_never_stalls_files
     names = Array.new(100) { |number| ["dead#{number}.test", {"127.0.0.1" => 60_000, "::1" => 60_000}] }.to_h
     with_names(names) do |resolver|
-      output = assert_ruby(<<~RUBY, **resolver, limit: 30)
+      output = assert_ruby(<<~RUBY, **resolver)
         #{PRELUDE}
         NeverBlock.run do
           tasks = Array.new(100) { |number| NeverBlock.spawn { TCPSocket.new("dead\#{number}.test", PORT) } }
@@ -195,7 +195,7 @@ class NamesTest < Minitest::Test
   def test_an_ipv6_answer_that_never_comes_delays_no_caller_for_long
     skip "Ruby 3.3 waits for both families" unless RACES
     with_names({"half.test" => {"127.0.0.1" => 0, "::1" => 60_000}}) do |resolver|
-      output = assert_ruby(<<~RUBY, **resolver, limit: 30)
+      output = assert_ruby(<<~RUBY, **resolver)
         #{PRELUDE}
         NeverBlock.run { puts TCPSocket.new("half.test", PORT).remote_address.ip_address }
       RUBY
@@ -205,7 +205,7 @@ class NamesTest < Minitest::Test
 
   def test_net_http_gives_up_in_time
     with_names({"dead.test" => {"127.0.0.1" => 60_000, "::1" => 60_000}}) do |resolver|
-      output = assert_ruby(<<~RUBY, **resolver, limit: 30)
+      output = assert_ruby(<<~RUBY, **resolver)
         #{PRELUDE}
         NeverBlock.run do
           http = Net::HTTP.new("dead.test", PORT)
@@ -220,7 +220,7 @@ class NamesTest < Minitest::Test
   def test_resolv_timeout
     skip "Ruby 3.3 has no limit for names" unless RACES
     with_names({"dead.test" => {"127.0.0.1" => 60_000, "::1" => 60_000}}) do |resolver|
-      output = assert_ruby(<<~RUBY, **resolver, limit: 30)
+      output = assert_ruby(<<~RUBY, **resolver)
         #{PRELUDE}
         NeverBlock.run { puts outcome { TCPSocket.new("dead.test", PORT, resolv_timeout: 0.2) }.class }
       RUBY

@@ -35,14 +35,14 @@ class PostgresBurstsTest < Minitest::Test
     @random = Random.new(@seed = Integer(ENV.fetch("SEED") { Random.new_seed % 1_000_000 }))
   end
 
-  def test_a_burst = burst(500) { |database| in_loop(limit: 60) { fibers(database, 500) } }
+  def test_a_burst = burst(500) { |database| in_loop { fibers(database, 500) } }
 
   def test_a_burst_while_backends_are_ended
-    burst(400, fire: true) { |database| in_loop(limit: 60) { fibers(database, 400) } }
+    burst(400, fire: true) { |database| in_loop { fibers(database, 400) } }
   end
 
   def test_a_burst_with_everything_shared_and_fire
-    burst(300, fire: true, multiplex: :all) { |database| in_loop(limit: 60) { fibers(database, 300) } }
+    burst(300, fire: true, multiplex: :all) { |database| in_loop { fibers(database, 300) } }
   end
 
   def test_two_loops_and_threads_on_one
@@ -242,7 +242,7 @@ class PostgresBurstsTest < Minitest::Test
 
   # Compares what each operation was told with the content of the database.
   def agrees(database, connections)
-    in_loop { pass_until("the end of all: #{database.inspect}", limit: 15) { database.stats.values_at(:held, :in_flight, :queued, :opening).all?(&:zero?) } }
+    in_loop { pass_until("the end of all: #{database.inspect}") { database.stats.values_at(:held, :in_flight, :queued, :opening).all?(&:zero?) } }
     assert_empty @crossed
     counts = ask("select nonce || ' ' || count(*) from burst group by nonce").lines(chomp: true).to_h { |line| line.split.then { |nonce, count| [nonce, count.to_i] } }
     @told.each do |nonce, told|

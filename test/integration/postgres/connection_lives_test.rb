@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - rules of the client, whose waits postgres/pipeline_test.rb tests on each
 # slow: it waits for limits
 
 require "test_helper"
@@ -113,7 +112,7 @@ class PostgresConnectionLivesTest < Minitest::Test
 
   def test_a_warm_start
     with_database(connections: 4, min_connections: 3) do |database|
-      wait_until("all of them", limit: 60) { database.stats.values_at(:connections, :idle, :opening) == [3, 3, 0] }
+      wait_until("all of them") { database.stats.values_at(:connections, :idle, :opening) == [3, 3, 0] }
       pids = physical(database).map(&:pid)
       in_loop { assert_includes pids.map(&:to_s), backend_of(database) }
       assert_equal 3, backends
@@ -134,7 +133,7 @@ class PostgresConnectionLivesTest < Minitest::Test
       at_once -= 1
     end
     with_database(connections: 5, min_connections: 4, target:) do |database|
-      wait_until("all of them", limit: 60) { database.stats[:connections] == 4 }
+      wait_until("all of them") { database.stats[:connections] == 4 }
     end
     assert_equal 1, most
     pauses = opened.each_cons(2).map { |before, after| after - before }
@@ -166,20 +165,20 @@ class PostgresConnectionLivesTest < Minitest::Test
       assert_equal 1, attempts, "it is left alone until something else comes"
       down = false
       in_loop { pass_until("a first one") { one(database.exec("select 1")) rescue PG::ConnectionBad } } # standard:disable Style/RescueModifier
-      wait_until("the others", limit: 60) { database.stats[:connections] == 3 }
+      wait_until("the others") { database.stats[:connections] == 3 }
       ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
       in_loop { pass_until("a new one") { one(database.exec("select 1")) rescue PG::ConnectionBad } } # standard:disable Style/RescueModifier
-      wait_until("the others", limit: 60) { database.stats[:connections] == 3 && physical(database).all? { |real| real.broken.nil? } }
+      wait_until("the others") { database.stats[:connections] == 3 && physical(database).all? { |real| real.broken.nil? } }
     end
   end
 
   # Without any request: at the janitor's next round.
   def test_missing_connections_are_opened_later
     with_database(connections: 4, min_connections: 2, keepalive: 0.2) do |database|
-      wait_until("all of them", limit: 60) { database.stats[:connections] == 2 }
+      wait_until("all of them") { database.stats[:connections] == 2 }
       gone = physical(database).map(&:pid)
       ask("select pg_terminate_backend(#{gone.first})")
-      wait_until("another", limit: 60) { database.stats[:connections] == 2 && !physical(database).map(&:pid).include?(gone.first) }
+      wait_until("another") { database.stats[:connections] == 2 && !physical(database).map(&:pid).include?(gone.first) }
     end
   end
 
@@ -190,7 +189,7 @@ class PostgresConnectionLivesTest < Minitest::Test
         connection = database.connection
         connection.configure { connection.exec("set work_mem to '5MB'") }
         assert_equal "5MB", one(connection.exec("show work_mem"))
-        pass_until("all of them", limit: 60) { physical(database).count { |real| real.session_defaults == connection.session_defaults } == 3 }
+        pass_until("all of them") { physical(database).count { |real| real.session_defaults == connection.session_defaults } == 3 }
       ensure
         connection&.finish
       end
@@ -200,13 +199,13 @@ class PostgresConnectionLivesTest < Minitest::Test
   # Idle connections that were opened before the adapter's settings were known.
   def test_connections_with_other_session_defaults_make_room
     with_database(connections: 3, min_connections: 3) do |database|
-      wait_until("all of them", limit: 60) { database.stats[:connections] == 3 }
+      wait_until("all of them") { database.stats[:connections] == 3 }
       in_loop do
         database.exec("select 1")
         connection = database.connection
         connection.configure { connection.exec("set work_mem to '5MB'") }
         assert_equal "5MB", one(connection.exec("show work_mem"))
-        pass_until("all of them", limit: 60) { physical(database).count { |real| real.session_defaults == connection.session_defaults } == 3 }
+        pass_until("all of them") { physical(database).count { |real| real.session_defaults == connection.session_defaults } == 3 }
         assert_equal 3, backends
       ensure
         connection&.finish
@@ -222,7 +221,7 @@ class PostgresConnectionLivesTest < Minitest::Test
       connection.check_in
       refute multiplexer(database).instance_variable_get(:@warm_start).instance_variable_get(:@thread)
       in_loop { database.exec("select 1") }
-      wait_until("all of them", limit: 60) { database.stats[:connections] == 3 }
+      wait_until("all of them") { database.stats[:connections] == 3 }
       connection.finish
       look_around
       assert_equal 0, database.stats[:connections]
@@ -231,11 +230,11 @@ class PostgresConnectionLivesTest < Minitest::Test
 
   def test_a_child_has_its_own
     with_database(connections: 3, min_connections: 2) do |database|
-      wait_until("all of them", limit: 60) { database.stats[:connections] == 2 }
+      wait_until("all of them") { database.stats[:connections] == 2 }
       before = multiplexer(database).instance_variable_get(:@turnover)
       child = fork do
         in_loop { database.exec("select 1") }
-        wait_until("all of them", limit: 60) { database.stats[:connections] == 2 }
+        wait_until("all of them") { database.stats[:connections] == 2 }
         exit!(backends == 4 && !before.look_around)
       end
       assert Process.wait2(child).last.success?

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - rules of the client, whose waits postgres/pipeline_test.rb tests on each
-
 require "test_helper"
 require_relative "../../support/database"
 
@@ -57,7 +55,7 @@ class PostgresInTransactionTest < Minitest::Test
   def test_a_write_that_changes_a_setting_is_none_of_them
     ask("create schema elsewhere; create table within.t (x text); create table elsewhere.t (x int); create table within.log (x text)")
     with_database(connections: 2, target: "#{url}&options=-csearch_path%3Dwithin") do |database|
-      in_loop(limit: 60) do
+      in_loop do
         insert = "insert into t values ($1) returning x::text"
         database.connect do |connection|
           change = "insert into within.log select set_config('search_path', 'elsewhere', true)"
@@ -82,7 +80,7 @@ class PostgresInTransactionTest < Minitest::Test
   # A read may be sent a second time, as where the server has lost its name.
   def test_the_values_of_a_call_count_and_not_those_of_later
     with_database(connections: 2) do |database|
-      in_loop(limit: 60) do
+      in_loop do
         database.connect do |connection|
           sql = "select $1::text"
           connection.prepare("read", sql)
@@ -167,7 +165,7 @@ class PostgresInTransactionTest < Minitest::Test
   def transaction
     with_database(connections: 2) do |database|
       patient(database)
-      in_loop(limit: 60) do
+      in_loop do
         learn(database, READ)
         database.connect do |connection|
           connection.exec("BEGIN")

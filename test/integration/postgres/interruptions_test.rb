@@ -46,7 +46,7 @@ class PostgresInterruptionsTest < Minitest::Test
   def test_a_large_statement_on_a_connection_that_others_have_just_left
     large = "x" * 30_000_000
     with_database(connections: 2) do |database|
-      in_loop(limit: 60) do
+      in_loop do
         slow = "select length($1) as n from pg_sleep($2)"
         8.times { database.exec(slow, ["a", 0]) }
         upkeep = database.instance_variable_get(:@multiplexer).instance_variable_get(:@upkeep)

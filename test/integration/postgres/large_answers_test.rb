@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - rules of the client, whose waits postgres/pipeline_test.rb tests on each
-
 require "test_helper"
 require_relative "../../support/database"
 
@@ -45,7 +43,7 @@ class PostgresLargeAnswersTest < Minitest::Test
   slow "hundreds of megabytes"
   def test_statements_behind_it_do_not_wait_for_its_end
     with_database(connections: 1) do |database|
-      in_loop(limit: 60) do
+      in_loop do
         learn(database, rows(1), PING)
         physical(database).first.pg.socket_io.define_singleton_method(:wait_readable) { |seconds = nil| (seconds == 0 && Fiber.current.blocking?) ? self : super(seconds) }
         large = NB.spawn { database.exec(rows(4_000_000)).ntuples }
@@ -63,7 +61,7 @@ class PostgresLargeAnswersTest < Minitest::Test
   slow "hundreds of megabytes"
   def test_one_that_nothing_waits_for_is_left_alone
     with_database(connections: 2) do |database|
-      in_loop(limit: 60) do
+      in_loop do
         learn(database, rows(1), PING)
         large = NB.spawn { database.exec(rows(1_500_000)).ntuples }
         pings = 0

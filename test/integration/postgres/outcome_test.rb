@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - rules of the client, whose waits postgres/pipeline_test.rb tests on each
-
 require "test_helper"
 require_relative "../../support/table_locks"
 

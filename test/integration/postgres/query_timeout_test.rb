@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - rules of the client, whose waits postgres/pipeline_test.rb tests on each
 # slow: it waits for limits
 
 require "test_helper"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it asks libpq, without a loop
-
 require "test_helper"
 require_relative "../../support/database"
 

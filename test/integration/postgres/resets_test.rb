@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - rules of the client, whose waits postgres/pipeline_test.rb tests on each
-
 require "test_helper"
 require_relative "../../support/database"
 
@@ -208,7 +206,7 @@ class PostgresResetsTest < Minitest::Test
     ends = [->(_) {}, ->(connection) { connection.exec("reset role; reset search_path") }, ->(connection) { connection.exec("begin") && connection.exec("set app.tenant = 'open'") },
       ->(connection) { connection.exec("select 1 / 0") }, ->(connection) { NB.timeout(0.001) { connection.exec("select pg_sleep(60)") } }, ->(connection) { connection.exec("create temporary table nb_resets_storm (n int)") }]
     with_database(connections: 3) do |database|
-      in_loop(limit: 60) do
+      in_loop do
         random = Random.new(Minitest.seed)
         new = database.exec(shown).values
         NB.concurrently((1..400).to_a, limit: 8) do |n|

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it stands on concurrently and on pools of PostgreSQL, which have tests on each
-
 require "test_helper"
 require_relative "../../support/shard_databases"
 require_relative "../../support/delay_proxy"
@@ -59,7 +57,7 @@ class PostgresShardsTest < Minitest::Test
   def test_a_network_that_falls_silent_costs_one_deadline
     reason = NeverBlockTest::DelayProxy.missing and skip reason
     NeverBlockTest::DelayProxy.open(to: NeverBlockTest::Database.server.socket) do |proxy|
-      in_loop(limit: 90) do
+      in_loop do
         all = {**pools(:eu), us: pool("postgresql://postgres@127.0.0.1:#{proxy.port}/nb_us?application_name=#{application}")}
         ask = proc { |pool| one(pool.exec("select 1")) }
         assert_equal({eu: "1", us: "1"}, NB::Shards.map(all, &ask))

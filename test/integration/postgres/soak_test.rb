@@ -6,7 +6,7 @@ require "test_helper"
 require "neverblock"
 require "support/long/database_soak"
 
-# The soak of `bin/test --long`, here for one minute instead of ten: a third of it on each engine.
+# The soak of `bin/test --long`, here for half a minute instead of ten.
 class PostgresSoakTest < Minitest::Test
   ROUNDS = 4
   SECONDS = 5.0

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - rules of the client, whose waits postgres/pipeline_test.rb tests on each
-
 require "test_helper"
 require_relative "../../support/database"
 
@@ -135,7 +133,7 @@ class PostgresStatementsTest < Minitest::Test
       texts = Array.new(3) { |n| -"select $1::int + #{n}" }
       over = false
       forgetful = Thread.new { texts.each { |text| multiplexer.definitions.forget(text) } && Thread.pass until over }
-      in_loop(limit: 60) do
+      in_loop do
         NB.concurrently(4.times.to_a, limit: 4) do |worker|
           100.times do |n|
             text = texts[n % 3]

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - rules of the client, whose waits postgres/pipeline_test.rb tests on each
-
 require "test_helper"
 require "securerandom"
 require_relative "../../support/database"
@@ -128,12 +126,12 @@ class PostgresVirtualConnectionTest < Minitest::Test
 
   slow "it goes through all methods"
   def test_beside_a_stock_one_in_a_loop
-    with_database(connections: 3) { |database| in_loop(limit: 60) { compare(database) } }
+    with_database(connections: 3) { |database| in_loop { compare(database) } }
   end
 
   slow "it goes through all methods"
   def test_beside_a_stock_one_on_a_thread
-    with_database(connections: 3) { |database| on_thread(60) { compare(database) } }
+    with_database(connections: 3) { |database| on_thread { compare(database) } }
   end
 
   # A cancel from another fiber ends the statement that runs in the lease.

@@ -1,6 +1,8 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "minitest/mock"
+require "support/at_call"
 require "support/fronted"
 require "support/certificates"
 require "support/peer"
@@ -9,6 +11,7 @@ require "support/peer"
 # read a message in two ways.
 class ProxyFailuresTest < Minitest::Test
   include NeverBlockTest::Helpers
+  include NeverBlockTest::AtCall
   include NeverBlockTest::Fronted
 
   LIMIT = 30 # seconds for what another thread does
@@ -121,45 +124,43 @@ class ProxyFailuresTest < Minitest::Test
 
   # ---- whose failure it is ----
 
-  def blamed = proxy.instance_variable_get(:@backends).all.map(&:failures)
+  # Sends a request that is cut off to one of two upstreams, which are one server by two names. The first failure of its
+  # own takes it out.
+  # @return [Hash] of the one that was asked
+  def stats_after_a_cut(script, **options)
+    @scripted = NeverBlockTest::ScriptedUpstream.new(script)
+    front_of([scripted.url, scripted.url(host: "localhost")], max_failures: 1, **options)
+    assert_raises(Wire::Truncated) { (connect << get).answer }
+    await_log
+    asked = -> { proxy.stats.values.find { |stats| stats[:requests].any? } }
+    wait_until("the end") { asked.call&.fetch(:in_flight)&.zero? }
+    asked.call
+  end
 
   # A client that reads slowly makes the whole late.
   slow "waits for a deadline that leaves time for the head"
   def test_the_deadline_of_the_whole_is_no_failure_of_an_upstream_that_has_begun
-    front(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this" and peer.ended? }, timeouts: {total: 2})
-    assert_raises(Wire::Truncated) { (connect << get).answer }
-    await_log
-    wait_until("the end") { upstream_stats[:in_flight].zero? }
-    assert_equal [{"2xx": 1, failed: 1}, [0]], [upstream_stats[:requests], blamed]
+    stats = stats_after_a_cut(respond("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this", wait: true), timeouts: {total: 2})
+    assert_equal [{"2xx": 1, failed: 1}, 0], stats.values_at(:requests, :taken_out)
   end
 
   def test_a_stall_is_the_upstreams_failure
-    front(respond("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this", wait: true), timeouts: {idle: 0.05})
-    assert_raises(Wire::Truncated) { (connect << get).answer }
-    await_log
-    wait_until("the end") { upstream_stats[:in_flight].zero? }
-    assert_equal [1], blamed
+    stats = stats_after_a_cut(respond("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this", wait: true), timeouts: {idle: 0.05})
+    assert_equal 1, stats[:taken_out]
   end
 
   # No upstream is left alone for it.
   def test_a_host_without_descriptors_is_no_failure_of_an_upstream
     front_of(%w[http://127.0.0.1:9 http://127.0.0.1:10])
-    proxy.instance_variable_get(:@pools).each do |pool|
-      pool.define_singleton_method(:dial) do |*|
-        raise Errno::EMFILE
-      rescue SystemCallError
-        raise NeverBlock::Proxy::ConnectError.new("none", upstream:, phase: :connect)
-      end
-    end
-    3.times { assert_equal 502, ask(get).status }
+    wire = connect
+    Socket.stub(:new, ->(*) { raise Errno::EMFILE }) { 3.times { assert_equal 502, (wire << get).answer.status } }
     assert_equal [[3, 0, false]] * 2, proxy.stats.values.map { |stats| [stats[:requests][:failed], stats[:connect_failures], stats[:out]] }
   end
 
   # An exception from outside arrives when a method ends: between the end of an exchange and the use of its response.
   def test_an_interruption_after_the_head_ends_the_exchange
     front(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart" and peer.ended? })
-    proxy.instance_variable_get(:@backends).define_singleton_method(:well) { |_| raise IOError, "from outside" }
-    assert_equal 500, ask(get).status
+    at_call(NeverBlock::Proxy::Backends, :well, -> { raise IOError, "from outside" }) { assert_equal 500, ask(get).status }
     await_log
     assert_equal [0, 0], [upstream_stats[:in_flight], upstream_stats[:connections][:held]]
   end

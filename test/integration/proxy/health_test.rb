@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - checks are exchanges, which proxy/client_test.rb tests on each
 # slow: starts servers
 
 require "test_helper"

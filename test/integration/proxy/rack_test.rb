@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - the servers in front have no loop
-
 require "test_helper"
 require "neverblock"
 require "net/http"

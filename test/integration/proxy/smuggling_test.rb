@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - rules of messages, which reach the same code on each
 # slow: starts servers
 
 require "test_helper"

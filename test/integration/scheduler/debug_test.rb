@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - a debugger that stops a fiber, whatever it waits with
 # slow: it starts programs with a debugger
 
 require "test_helper"
@@ -16,7 +15,7 @@ class DebugTest < Minitest::Test
   def test_binding_irb
     session("binding.irb", "require 'irb'", prompt: /irb\(main\):\d+/) do |terminal, seen|
       terminal.write("answer * 2\r\n")
-      wait_until("irb's answer", limit: 30) { seen.include?("=> 84") }
+      wait_until("irb's answer") { seen.include?("=> 84") }
       terminal.write("exit\r\n")
     end
   end
@@ -29,7 +28,7 @@ class DebugTest < Minitest::Test
     end
     session("debugger", "require 'debug'", prompt: /\(rdbg\)|\(ruby\)/) do |terminal, seen|
       terminal.write("p answer * 2\r\n")
-      wait_until("the debugger's answer", limit: 30) { seen.match?(/^84\r?$/) || seen.include?("=> 84") }
+      wait_until("the debugger's answer") { seen.match?(/^84\r?$/) || seen.include?("=> 84") }
       terminal.write("continue\r\n")
     end
   end
@@ -68,9 +67,9 @@ class DebugTest < Minitest::Test
         nil # the program has ended
       end
       begin
-        wait_until("the prompt", limit: 30) { seen.match?(prompt) }
+        wait_until("the prompt") { seen.match?(prompt) }
         yield input, seen
-        wait_until("the end of the program", limit: 30) { seen.include?("nonblocking: ") }
+        wait_until("the end of the program") { seen.include?("nonblocking: ") }
       rescue Minitest::Assertion => error
         raise error.class, "#{error.message}; the terminal showed:\n#{seen}"
       ensure

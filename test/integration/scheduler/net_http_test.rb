@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - a whole client on each engine
+
 require "test_helper"
 require_relative "../../support/loops"
 require_relative "../../support/peer"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - processes, pipes and threads together
+
 require "test_helper"
 require_relative "../../support/loops"
 require "tmpdir"

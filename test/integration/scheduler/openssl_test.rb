@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - TLS waits to read for a write, and the reverse
+
 require "test_helper"
 require_relative "../../support/loops"
 require "openssl"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - for io_uring a terminal isn't a file
+
 require "test_helper"
 require_relative "../../support/loops"
 require "fcntl"

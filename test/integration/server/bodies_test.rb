@@ -1,12 +1,16 @@
 # frozen_string_literal: true
 
+# engines: every - io_uring sends, the others write when the socket is writable
+
 require "test_helper"
+require "support/open_files"
 require "support/served"
 require "tempfile"
 
 # The kinds of bodies that an app may return, their framing, and that they are closed in any case.
 class ServerBodiesTest < Minitest::Test
   include NeverBlockTest::Helpers
+  include NeverBlockTest::OpenFiles
   include NeverBlockTest::Served
 
   # A body of any kind that counts its closes.
@@ -254,7 +258,7 @@ class ServerBodiesTest < Minitest::Test
     serve { |_env| [200, {}, body] }
     wire = connect << get * 50
     wire.answers(50)
-    wait_until("the close") { opened(body.to_path) == 1 }
+    wait_until("the close") { open_files.count(body.to_path) == 1 }
   end
 
   # ---- closing: CVE-2022-23634 ----
@@ -351,11 +355,6 @@ class ServerBodiesTest < Minitest::Test
   end
 
   private
-
-  # The number of this process's descriptors for the file.
-  def opened(path)
-    Dir.children("/proc/self/fd").count { |fd| File.exist?("/proc/self/fd/#{fd}") && File.readlink("/proc/self/fd/#{fd}") == path }
-  end
 
   def to_path(content)
     file = Tempfile.new("body", binmode: true)

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - io_uring's accepts and receives are stopped, watches are closed
+
 require "test_helper"
 require "support/served"
 

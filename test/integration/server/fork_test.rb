@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - a child inherits the ring and the connections
+
 require "test_helper"
 require "support/served"
 require "neverblock/cache"

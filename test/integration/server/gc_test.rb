@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - the transport holds pointers to buffers
+
 require "test_helper"
 require "support/served"
 require "tempfile"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - io_uring may have received what the loop has not looked at
+
 require "test_helper"
 require "support/served"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - io_uring receives before the server asks
+
 require "test_helper"
 require "support/served"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - a whole server on each engine
+
 require "test_helper"
 require "support/served"
 require "time"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - io_uring receives into shared buffers
+
 require "test_helper"
 require "support/served"
 require "digest"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - the command line around a server, whose transport the other files test
-
 require "test_helper"
 require "support/peer"
 require "support/serve_process"

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+# engines: every - random traffic on each engine
 # chaos: random traffic
 
 require "test_helper"

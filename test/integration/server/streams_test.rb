@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - io_uring sends, the others write when the socket is writable
+
 require "test_helper"
 require "support/served"
 

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../limit"
 require_relative "tools"
 
 module NeverBlockTest
@@ -18,7 +19,6 @@ module NeverBlockTest
       # The exception for Thread#raise.
       class Bother < StandardError; end
 
-      LIMIT = 20 # seconds for one attempt
       ATTEMPTS = 60
       LONGEST_START = 6000 # looks, of half a millisecond or more
       FIRST_TIMEOUT = 0.004 # seconds; doubled until the operation is under way when the timeout fires
@@ -210,7 +210,7 @@ module NeverBlockTest
       end
 
       def finish(thread)
-        flunk("the loop did not end within #{LIMIT} s:\n  #{thread.backtrace&.join("\n  ")}") unless thread.join(LIMIT) || thread.join(Patience.for(LIMIT) - LIMIT)
+        flunk("the loop did not end within #{LIMIT} s:\n  #{thread.backtrace&.join("\n  ")}") unless thread.join(LIMIT)
       rescue Bother
         raise unless way == :raise
         @bothered = true

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "fileutils"
-require_relative "../patience"
+require_relative "../limit"
 
 module NeverBlockTest
   module Effects
@@ -57,14 +57,7 @@ module NeverBlockTest
 
       # Waits for a condition, inside or outside of a loop.
       # @return [Object] the block's value
-      def wait_until(what, limit: 10)
-        began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-        until (value = yield)
-          raise Minitest::Assertion, "#{what} did not come true within #{limit} s" if Patience.over?(began, limit)
-          sleep 0.001
-        end
-        value
-      end
+      def wait_until(what, &) = NeverBlockTest.wait_until(what, &)
       alias_method :pass_until, :wait_until
 
       # An abandoned operation would consume or send its data before the check goes on. Nothing waits for this.

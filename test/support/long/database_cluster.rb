@@ -14,8 +14,6 @@ module NeverBlockTest
   class DatabaseCluster
     include Clock
 
-    LIMIT = 30 # seconds for a standby to get ready
-
     # @param settings [Hash{Symbol=>Object}] as in postgresql.conf
     # @yieldparam cluster [DatabaseCluster] that is stopped afterwards
     # @return [Object] the block's value

@@ -4,6 +4,7 @@ require "json"
 require "net/http"
 require "rbconfig"
 require_relative "../clock"
+require_relative "../limit"
 
 module NeverBlockTest
   # The server of subject.rb in a process of its own, and the resources that it holds.
@@ -16,7 +17,6 @@ module NeverBlockTest
     include Clock
 
     PROGRAM = File.join(__dir__, "subject.rb")
-    LIMIT = 60 # seconds for anything
 
     # @param directives [Hash{Symbol=>Object}] override those of subject.rb
     # @yieldparam server [WatchedServer]

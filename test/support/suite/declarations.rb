@@ -4,21 +4,20 @@ module NeverBlockTest
   class Suite
     # What a test file declares about itself in comments at its top, each with a reason:
     #
-    #   # engines: one - it parses text
+    #   # engines: every - the back end watches the descriptors
     #   # slow: it starts whole programs (60 s)
     #   # chaos: random programs, with a new seed for each run
     #
-    #   Declarations.of("test/unit/http/protocol/parser_test.rb").engines  # => "one"
+    #   Declarations.of("test/unit/scheduler/io_wait_test.rb").engines  # => "every"
     #
-    # `engines` is "every" or "one". A file without a declaration runs on every engine in test/unit and
-    # test/integration, and on one in the other folders. A slow file runs in `bin/test --all` only; single tests are
-    # marked with `slow` (test/support/marks.rb). Chaos is slow too, and runs on one of the Rubies of .ci/run. The
-    # seconds are for files that take more than half a minute: they tell the runner which file to start first before it
-    # has measured any.
+    # A file runs on one engine, the default of the machine, unless it declares that it needs every engine: tests of the
+    # engine, the scheduler, transports, files and processes, and a few whole programs. A slow file runs in
+    # `bin/test --all` only; single tests are marked with `slow` (test/support/marks.rb). Chaos is slow too, and runs on
+    # one of the Rubies of .ci/run. The seconds are for files that take more than half a minute: they tell the runner
+    # which file to start first before it has measured any.
     class Declarations
       ROOT = File.expand_path("../../..", __dir__)
       LINE = /\A# (engines|slow|chaos): (.+)/
-      EVERY = %r{\Atest/(unit|integration)/}
 
       # @param file [String] its path below the project's folder, or an absolute one
       # @return [Declarations] the same object for each call
@@ -30,18 +29,17 @@ module NeverBlockTest
 
       # @param path [String] absolute
       def initialize(path)
-        @path = path
         @found = {}
         File.foreach(path, encoding: Encoding::UTF_8) do |line|
           break unless line.match?(/\A(#|\s*\z|require)/)
           line.match(LINE) { |match| @found[match[1]] = match[2] }
         end
-        return if [nil, "every", "one"].include?(@found["engines"]&.[](/\A\w+/))
-        raise ArgumentError, "#{path} declares the engines #{@found["engines"].inspect}: \"every\" or \"one\", and the reason"
+        return if @found.fetch("engines", "one").match?(/\A(one|every - .)/)
+        raise ArgumentError, "#{path} declares the engines #{@found["engines"].inspect}: \"every - \" and the reason, or nothing"
       end
 
       # @return ["every", "one"]
-      def engines = @found["engines"]&.[](/\A\w+/) || (@path.delete_prefix("#{ROOT}/").match?(EVERY) ? "every" : "one")
+      def engines = @found.fetch("engines", "one")[/\A\w+/]
 
       # @return [String, nil] why all its tests are slow
       def slow = @found["slow"] || chaos

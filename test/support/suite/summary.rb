@@ -40,11 +40,11 @@ module NeverBlockTest
         $stdout.flush
       end
 
-      # Writes the files that the environment names: NEVERBLOCK_TEST_LIST gets the sorted names of all tests that ran,
+      # Writes the files that the environment names: NEVERBLOCK_TEST_LIST gets the sorted runs and names of all tests,
       # NEVERBLOCK_TEST_TIMES a line of JSON for each.
       # @return [void]
       def write
-        path = ENV["NEVERBLOCK_TEST_LIST"] and File.write(path, tests.map { |test| "#{test["test"]}\n" }.uniq.sort.join)
+        path = ENV["NEVERBLOCK_TEST_LIST"] and File.write(path, tests.map { |test| "#{test["run"]}\t#{test["test"].gsub("\n", "\\n")}\n" }.uniq.sort.join)
         path = ENV["NEVERBLOCK_TEST_TIMES"] and File.write(path, tests.map { |test| "#{JSON.generate(test)}\n" }.join)
       end
 

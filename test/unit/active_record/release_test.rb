@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it compares version numbers
-
 require "test_helper"
 require "neverblock/active_record/release"
 

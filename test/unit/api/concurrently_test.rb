@@ -163,7 +163,7 @@ class ConcurrentlyTest < Minitest::Test
   end
 
   def test_ten_thousand
-    on_thread(60) do
+    on_thread do
       assert_equal (0...10_000).to_a, NeverBlock.concurrently(0...10_000, limit: 1_000) { |n| sleep(0) && n || n }
       assert_nothing_left NeverBlock::Scheduler.kept
     end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+# engines: every - random runs on each back end
 # chaos: random programs
 
 require "test_helper"
@@ -94,7 +95,7 @@ class RunStressTest < Minitest::Test
 
   def test_random_programs
     seeds = ENV["NEVERBLOCK_SEED"] ? [Integer(ENV["NEVERBLOCK_SEED"])] : (1..PROGRAMS)
-    on_thread(90) do
+    on_thread do
       seeds.each { |seed| check(seed) }
     end
   end

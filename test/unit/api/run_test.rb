@@ -313,7 +313,7 @@ class RunTest < Minitest::Test
 
   slow "a hundred thousand tasks"
   def test_a_burst_of_a_hundred_thousand_short_tasks
-    on_thread(60) do
+    on_thread do
       count = 0
       NeverBlock.run { |scope| 100_000.times { scope.spawn { count += 1 } } }
       assert_equal 100_000, count
@@ -322,7 +322,7 @@ class RunTest < Minitest::Test
   end
 
   def test_ten_thousand_tasks_that_wait
-    on_thread(60) do
+    on_thread do
       sum = NeverBlock.run { |scope| Array.new(10_000) { |i| scope.spawn { sleep(0.001) && i } }.sum(&:value) }
       assert_equal 49_995_000, sum
       assert_nothing_left NeverBlock::Scheduler.kept

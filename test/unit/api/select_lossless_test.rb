@@ -189,7 +189,7 @@ class SelectLosslessTest < Minitest::Test
     queues = Array.new(3) { Thread::Queue.new }
     count = 300
     got = Thread::Queue.new
-    in_run(limit: 60) do |scope|
+    in_run do |scope|
       pushers = queues.each_with_index.map { |queue, at| Thread.new { count.times { |n| (queue << [at, n]) && (n % 50).zero? && Thread.pass } } }
       takers = Array.new(4) { scope.spawn { loop { got << NeverBlock.select(*queues).last } } }
       takers += Array.new(2) { |at| scope.spawn { loop { got << queues[at].pop } } }
@@ -210,7 +210,7 @@ class SelectLosslessTest < Minitest::Test
           end
         end
       end
-      pass_until("all items, of #{got.size}", limit: 50) { got.size == count * 3 }
+      pass_until("all items, of #{got.size}") { got.size == count * 3 }
       pushers.each(&:join)
       [*takers, impatient, restless].each(&:cancel).each(&:join)
       threads.each(&:kill).each(&:join)

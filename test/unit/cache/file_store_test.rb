@@ -3,6 +3,8 @@
 require "test_helper"
 require "support/cache_store_contract"
 require "support/cache_folder"
+require "support/hand_clock"
+require "support/open_files"
 require "neverblock/cache"
 
 # The store in files that processes share.
@@ -10,6 +12,8 @@ class CacheFileStoreTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::CacheStoreContract
   include NeverBlockTest::CacheFolder
+  include NeverBlockTest::HandClock
+  include NeverBlockTest::OpenFiles
 
   def counts? = true
 
@@ -68,21 +72,21 @@ class CacheFileStoreTest < Minitest::Test
   end
 
   def test_a_file_that_is_not_read_is_closed_soon
+    stop_clock
     store.write(KEY, entry("x" * 100_000))
     found = only(store.read(KEY))
-    descriptors = store.instance_variable_get(:@descriptors)
-    time = now
-    descriptors.define_singleton_method(:now) { time + 11 }
     assert_equal %w[xx], found.slice(0..1).to_a
+    forward(11)
     store.read(OTHER)
     refute_predicate found.body, :open?
     assert_equal 100_000, body(found).bytesize, "opened again"
   end
 
   def test_a_body_that_is_gone_before_it_is_read
-    store.write(KEY, entry("x" * 100_000))
+    with(descriptors: 1)
+    [KEY, OTHER].each { |key| store.write(key, entry("x" * 100_000)) }
     found = only(store.read(KEY))
-    store.instance_variable_get(:@descriptors).close
+    store.read(OTHER) # closes the first
     store.purge(KEY)
     error = assert_raises(NeverBlock::Cache::FileStore::Body::Lost) { body(found) }
     assert_match(/can't be read any more: No such file/, error.message)
@@ -115,7 +119,7 @@ class CacheFileStoreTest < Minitest::Test
       end
       assert tasks.all?(&:value)
     end
-    assert_equal 1, store.instance_variable_get(:@descriptors).size
+    assert_equal 1, open_files.count(files.first)
   end
 
   def test_a_variant_that_is_used_stays

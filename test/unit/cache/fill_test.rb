@@ -2,12 +2,14 @@
 
 require "test_helper"
 require "minitest/mock"
+require "support/open_files"
 require "support/runs"
 require "neverblock/cache"
 
 # A response that is fetched once, and the requests that wait for it.
 class CacheFillTest < Minitest::Test
   include NeverBlockTest::Helpers
+  include NeverBlockTest::OpenFiles
   include NeverBlockTest::Runs
 
   Fill = NeverBlock::Cache::Fill
@@ -112,13 +114,14 @@ class CacheFillTest < Minitest::Test
     in_run do |scope|
       fill = new_fill
       reader = fill.join
-      fill.task = scope.spawn do
+      task = scope.spawn do
         fill.give([200, {}], reason: :private)
         sleep
       end
-      parked(fill.instance_variable_get(:@task))
+      fill.task = task
+      parked(task)
       fill.leave(reader)
-      assert_predicate fill.instance_variable_get(:@task).join, :cancelled?
+      assert_predicate task.join, :cancelled?
     end
   end
 
@@ -201,14 +204,15 @@ class CacheFillTest < Minitest::Test
       fill = new_fill(memory: 0, file: 100)
       fill.share(:entry)
       readers = Array.new(2) { fill.join }
+      before = open_files
       fill << "one"
-      file = fill.spool.instance_variable_get(:@file)
+      file, = *(open_files - before).grep(/neverblock-cache/)
       fill.finish
       fill.conclude
       assert_equal [:share, "one"], read(fill, readers.first)
-      refute_predicate file, :closed?
+      assert_includes open_files, file
       assert_equal [:share, "one"], read(fill, readers.last)
-      assert_predicate file, :closed?
+      refute_includes open_files, file
       refute_predicate fill, :open?
       assert_equal :again, fill.decision(fill.join), "those that come too late ask the cache again"
     end

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it calculates with times that are given
-
 require "test_helper"
 require "neverblock/cache"
 

@@ -3,6 +3,7 @@
 require "test_helper"
 require "delegate"
 require "minitest/mock"
+require "support/at_call"
 require "support/runs"
 require "support/cached_app"
 
@@ -10,6 +11,7 @@ require "support/cached_app"
 # be stored with a hole, or leave anything behind.
 class CacheHostileAppsTest < Minitest::Test
   include NeverBlockTest::Helpers
+  include NeverBlockTest::AtCall
   include NeverBlockTest::Runs
   include NeverBlockTest::CachedApp
 
@@ -173,11 +175,11 @@ class CacheHostileAppsTest < Minitest::Test
 
   # An exception from outside may come anywhere.
   def test_a_first_request_that_ends_at_any_step_hinders_nobody
-    steps = {"the store" => [-> { @cache.store }, :generation], "the table" => [-> { @cache.instance_variable_get(:@fills) }, :find],
-             "the task" => [-> { NeverBlock::Cache::Background }, :run]}
-    steps.each do |name, (object, method)|
+    steps = {"the store" => [NeverBlock::Cache::MemoryStore, :generation], "the table" => [NeverBlock::Cache::Fills, :find],
+             "the task" => [NeverBlock::Cache::Background.singleton_class, :run]}
+    steps.each do |name, (owner, method)|
       cached { |_| ok("for all", **FRESH) }
-      once(object.call, method) { assert_kind_of Interruption, raised { get("/a") }, name }
+      at_call(owner, method, -> { raise Interruption }) { assert_kind_of Interruption, raised { get("/a") }, name }
       assert_equal "for all", get("/a").body
       assert_equal [1, 0], [@calls, @cache.stats[:waiting]]
     end
@@ -186,7 +188,7 @@ class CacheHostileAppsTest < Minitest::Test
   def test_a_refresh_that_can_not_begin_hinders_nobody
     cached { |_| ok("version #{@calls}", "cache-control" => "max-age=60, stale-while-revalidate=60", "age" => (@calls == 1) ? "61" : "0") }
     get("/a")
-    once(NeverBlock::Cache::Background, :run) { raised { get("/a") } }
+    at_call(NeverBlock::Cache::Background.singleton_class, :run, -> { raise Interruption }) { raised { get("/a") } }
     pass_until("the new version") { get("/a").body == "version 2" }
   end
 
@@ -326,19 +328,5 @@ class CacheHostileAppsTest < Minitest::Test
       pass_until("the end of the fetch") { @cache.stats[:fetching].zero? }
       assert_match(/gone away \(IOError\)/, errors.string)
     end
-  end
-
-  private
-
-  # The method raises once.
-  def once(object, method)
-    original = object.method(method)
-    raised = false
-    interrupted = lambda do |*arguments, **options, &block|
-      next original.call(*arguments, **options, &block) if raised
-      raised = true
-      raise Interruption
-    end
-    object.stub(method, interrupted) { yield }
   end
 end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/at_call"
 require "support/runs"
 require "support/cached_app"
 require "neverblock/cache"
@@ -8,6 +9,7 @@ require "neverblock/cache"
 # The way of interim responses from a fetch to the client that has begun the fetch; here without a server.
 class CacheInterimUnitTest < Minitest::Test
   include NeverBlockTest::Helpers
+  include NeverBlockTest::AtCall
   include NeverBlockTest::Runs
   include NeverBlockTest::CachedApp
 
@@ -113,11 +115,8 @@ class CacheInterimUnitTest < Minitest::Test
   # On threads a follower may be there before the one that has begun, and a response for one client is its.
   def test_only_the_first_of_a_fill_has_them
     cached { |env| ok(env.key?("rack.early_hints").to_s, **FRESH) }
-    fills = @cache.instance_variable_get(:@fills)
-    joined = nil
-    fills.define_singleton_method(:find) do |key, &make|
-      super(key, &make).tap { |fill, begun| joined ||= fill.join if begun }
+    at_return(NeverBlock::Cache::Fills, :find, ->((fill, _)) { fill.join }) do
+      assert_equal "false", get("/a", "rack.early_hints" => ->(_) { flunk }).body
     end
-    assert_equal "false", get("/a", "rack.early_hints" => ->(_) { flunk }).body
   end
 end

@@ -37,7 +37,7 @@ class CacheMemoryStoreTest < Minitest::Test
     assert_operator store.stats[:bytes], :<=, 300_000
     assert_operator store.stats[:entries], :<, before
     store.clear
-    assert_empty store.instance_variable_get(:@tags)
+    assert_tags 0
   end
 
   def test_a_variant_that_is_used_stays
@@ -52,9 +52,9 @@ class CacheMemoryStoreTest < Minitest::Test
 
   def test_no_tag_is_left_behind
     20.times { |number| store.write((number % 3).to_s, entry("x", tags: ["a", "b#{number}"])) }
-    assert_equal 4, store.instance_variable_get(:@tags).size
+    assert_tags 4
     3.times { |number| store.purge(number.to_s) }
-    assert_empty store.instance_variable_get(:@tags)
+    assert_tags 0
   end
 
   def test_a_hit_makes_no_objects
@@ -66,7 +66,7 @@ class CacheMemoryStoreTest < Minitest::Test
   def test_an_interrupted_thread_leaves_nothing_half_done
     with(bytes: 60_000, max_entry: 20_000, max_variants: 2)
     steps = [
-      -> { 4.times { |number| store.write("a", entry("x" * 9_000, vary: [["x", number.to_s]], tags: %w[s t])) } },
+      -> { 6.times { |number| store.write("a", entry("x" * 9_000, vary: [["x", (number % 4).to_s]], tags: %w[s t])) } },
       -> { 4.times { |number| store.write(number.to_s, entry("x" * 18_000, tags: ["t#{number}", "t"])) } },
       -> { store.read("3") && store.purge("3") },
       -> { store.purge_tag("t") },
@@ -119,19 +119,26 @@ class CacheMemoryStoreTest < Minitest::Test
     false
   end
 
+  # What is counted can be read, and is found by its tags. Afterwards the store is empty.
   def assert_consistent
-    shelves = store.instance_variable_get(:@shelves)
-    records = shelves.values.flat_map(&:records)
-    expected = [records.size, shelves.size, records.sum { |one| one.entry.bytes + one.key.bytesize }]
-    assert_equal expected, store.stats.values_at(:entries, :keys, :bytes)
-    tagged = store.instance_variable_get(:@tags)
-    assert_equal records.flat_map { |one| one.entry.tags.map { |tag| [tag, one.object_id] } }.sort,
-      tagged.flat_map { |tag, list| list.keys.map { |one| [tag, one.object_id] } }.sort
-    assert_equal shelves.values.map(&:records), shelves.values.map { |one| one.records.select { |record| one.entries.include?(record.entry) } }
+    found = ["a", *"0".."3"].to_h { |key| [key, store.read(key)] }.reject { |_, entries| entries.empty? }
+    entries = found.values.flatten
+    bytes = found.sum { |key, list| list.sum { |one| one.bytes + key.bytesize } }
+    assert_equal [entries.size, found.size, bytes], store.stats.values_at(:entries, :keys, :bytes)
+    assert_tags entries.flat_map(&:tags).uniq.size
+    until entries.empty?
+      tag = entries.first.tags.first
+      tagged, entries = entries.partition { |one| one.tags.include?(tag) }
+      assert_equal tagged.size, store.purge_tag(tag)
+    end
+    assert_equal [0, 0, 0], store.stats.values_at(:entries, :keys, :bytes)
+    assert_tags 0
   end
+
+  def assert_tags(number) = assert_match(/ #{number} tags,/, store.inspect)
 
   # Four of them fit.
   def write(*keys) = keys.each { |key| store.write(key, entry("x" * 18_000)) }
 
-  def present(*keys) = keys.select { |key| store.instance_variable_get(:@shelves).key?(key) }
+  def present(*keys) = keys.reject { |key| store.read(key).empty? }
 end

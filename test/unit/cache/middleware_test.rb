@@ -184,7 +184,7 @@ class CacheMiddlewareTest < Minitest::Test
   end
 
   def test_garbage_collection_at_each_step
-    in_run(limit: 60) do
+    in_run do
       cached { |_| ok(%w[a page], **FRESH).tap { GC.start } }
       env = env_of("GET", "/a")
       GC.stress = 1 # without full collections, which take fifty times as long

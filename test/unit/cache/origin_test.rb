@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it reads env
-
 require "test_helper"
 require "neverblock/cache"
 

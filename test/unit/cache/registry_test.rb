@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - a list of objects, asked one after the other
-
 require "test_helper"
 require "neverblock/cache"
 require "support/cached_app"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - which of the stored responses are used
-
 require "test_helper"
 require "neverblock/cache"
 require "support/cached_app"

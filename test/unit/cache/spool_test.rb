@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - no loop
-
 require "test_helper"
 require "minitest/mock"
 require "neverblock/cache"

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/cache_store_contract"
+require "support/hand_clock"
 require "support/runs"
 require "neverblock/cache"
 
@@ -9,6 +10,7 @@ require "neverblock/cache"
 class CacheTwoLevelsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::CacheStoreContract
+  include NeverBlockTest::HandClock
   include NeverBlockTest::Runs
 
   TwoLevels = NeverBlock::Cache::TwoLevels
@@ -38,25 +40,23 @@ class CacheTwoLevelsTest < Minitest::Test
     def write(key, entry, generation: nil) = !@resting && super
   end
 
-  def setup = @time = 100.0
+  def setup = stop_clock
 
   def new_store(fresh_for: 1, memory: 8 << 20, **options)
     @remote = Remote.new(bytes: 64 << 20, **options)
-    over(@remote, fresh_for:, memory:)
+    TwoLevels.new(bytes: memory, over: @remote, fresh_for:)
   end
 
   def counts? = true
-
-  attr_reader :time # of the copies
 
   def test_memory_is_read_for_a_moment
     store.write(KEY, entry("x"))
     assert_equal [["x"]] * 5, Array.new(5) { bodies(KEY) }
     assert_equal 1, @remote.reads
-    @time += 0.9
+    forward(0.9)
     bodies(KEY)
     assert_equal 1, @remote.reads
-    @time += 0.2
+    forward(0.2)
     assert_equal ["x"], bodies(KEY)
     assert_equal 2, @remote.reads
   end
@@ -66,7 +66,7 @@ class CacheTwoLevelsTest < Minitest::Test
     bodies(KEY)
     @remote.purge(KEY)
     assert_equal ["x"], bodies(KEY)
-    @time += 1.1
+    forward(1.1)
     assert_equal [], bodies(KEY)
   end
 
@@ -87,10 +87,10 @@ class CacheTwoLevelsTest < Minitest::Test
   def test_a_write_changes_a_copy_that_was_read
     store.write(KEY, entry("old"))
     bodies(KEY)
-    @time += 0.5
+    forward(0.5)
     store.write(KEY, entry("new"))
     assert_equal [["new"], 1], [bodies(KEY), @remote.reads]
-    @time += 0.6
+    forward(0.6)
     assert_equal [["new"], 2], [bodies(KEY), @remote.reads], "it lasts no longer for it"
   end
 
@@ -129,7 +129,7 @@ class CacheTwoLevelsTest < Minitest::Test
     refute store.write(KEY, entry("late", tags: %w[t]), generation: before)
     assert_equal [], bodies(KEY)
     store.write(KEY, entry("z"))
-    @time += 1.1
+    forward(1.1)
     assert_equal [], bodies(KEY)
   end
 
@@ -137,11 +137,11 @@ class CacheTwoLevelsTest < Minitest::Test
     @store = new_store(memory: 100_000)
     20.times { |number| store.write("k#{number}", entry("x" * 20_000)) }
     store.write("large", entry("x" * 200_000))
-    copies = store.instance_variable_get(:@copies)
-    assert_operator copies.instance_variable_get(:@bytes), :<=, 100_000
+    assert_equal 4, copies
     assert_equal ["x" * 20_000], bodies("k1")
     store.clear
-    assert_equal 0, copies.instance_variable_get(:@bytes)
+    4.times { |number| store.write("k#{number}", entry("x" * 20_000)) }
+    assert_equal 4, copies
   end
 
   def test_settings
@@ -156,16 +156,19 @@ class CacheTwoLevelsTest < Minitest::Test
 
   def test_it_has_leases_if_the_other_store_has
     assert_nil store.leases
-    store.instance_variable_get(:@remote).define_singleton_method(:leases) { :some }
+    @remote.define_singleton_method(:leases) { :some }
     assert_equal :some, store.leases
   end
 
   private
 
-  def over(remote, fresh_for: 1, memory: 8 << 20)
-    test = self
-    TwoLevels.new(bytes: memory, over: remote, fresh_for:).tap do |one|
-      one.instance_variable_get(:@copies).define_singleton_method(:now) { test.time }
+  # Reads all entries. @return [Integer] how many are then read without the other store, the youngest first, as each
+  # that is not drives one out.
+  def copies
+    20.times { |number| store.read("k#{number}") }
+    19.downto(0).count do |number|
+      before = @remote.reads
+      !store.read("k#{number}").empty? && @remote.reads == before
     end
   end
 end

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it looks at the command and the environment of a process
-
 require "test_helper"
 require "neverblock/cli"
 

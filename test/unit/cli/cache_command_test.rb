@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it parses command lines and reads files
-
 require "test_helper"
 require "json"
 require "neverblock/cli"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it asks over a socket, without a loop
-
 require "test_helper"
 require "neverblock/cli"
 require "json"

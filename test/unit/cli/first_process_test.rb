@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it forks and passes signals on
-
 require "test_helper"
 require "neverblock/cli"
 

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it looks for files and loads them
-
 require "test_helper"
 require "neverblock/cli"
 require "fileutils"

@@ -277,7 +277,7 @@ class ConnectionPoolInterruptionsTest < Minitest::Test
     wait_until("two uses at a time, though none of the threads has ended") { gate.num_waiting == 8 }
     assert_equal [0, 0], [pool.available, pool.stats[:waiting]]
     gate.close
-    [*threads, *fresh].each { |one| assert one.join(LIMIT) }
+    [*threads, *fresh].each { |one| assert one.join(NeverBlockTest::LIMIT) }
     assert_operator pool.connections.size, :<=, 2
     assert_operator pool.stats[:interrupted], :>, 100
   end

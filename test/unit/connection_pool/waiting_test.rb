@@ -111,7 +111,7 @@ class ConnectionPoolWaitingTest < Minitest::Test
     pool.checkin
     first.raise("given up")
     raised { first.join }
-    assert second.join(LIMIT), "the second waits for ever"
+    assert second.join(NeverBlockTest::LIMIT), "the second waits for ever"
     assert_equal [1, 1], [second.value, pool.available]
   end
 

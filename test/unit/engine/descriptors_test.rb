@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - each back end registers descriptors in its own way
+
 require "test_helper"
 require "support/loops"
 

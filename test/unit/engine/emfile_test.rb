@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - each back end opens descriptors of its own
+
 require "test_helper"
 require "neverblock"
 

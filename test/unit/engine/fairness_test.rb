@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - the back end decides how many events a turn has
+
 require "test_helper"
 require "support/loops"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - each back end tells when it asked the kernel
+
 require "test_helper"
 require "support/loops"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - a registration belongs to the descriptor or to the open file
+
 require "test_helper"
 require "support/loops"
 require "fcntl"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - each back end has limits of its own
+
 require "test_helper"
 require "support/loops"
 
@@ -15,7 +17,7 @@ class LimitsTest < Minitest::Test
   def test_more_fibers_than_the_kernel_can_map
     skip "this system has no vm.max_map_count" unless File.exist?(MAPS)
     skip "vm.max_map_count is raised here: #{File.read(MAPS)}" if File.read(MAPS).to_i > 70_000
-    output = assert_ruby(<<~RUBY, limit: 120)
+    output = assert_ruby(<<~RUBY)
       require "neverblock"
       begin
         NeverBlock.run { |scope| 40_000.times { scope.spawn { sleep } } }
@@ -32,7 +34,7 @@ class LimitsTest < Minitest::Test
   def test_that_limit_with_a_standalone_scheduler
     skip "this system has no vm.max_map_count" unless File.exist?(MAPS)
     skip "vm.max_map_count is raised here: #{File.read(MAPS)}" if File.read(MAPS).to_i > 70_000
-    assert_match(/vm\.max_map_count.*sysctl -w/, assert_ruby(<<~RUBY, limit: 120))
+    assert_match(/vm\.max_map_count.*sysctl -w/, assert_ruby(<<~RUBY))
       require "neverblock"
       begin
         Thread.new do
@@ -48,7 +50,7 @@ class LimitsTest < Minitest::Test
 
   slow "as many as there can be"
   def test_a_hundred_thousand_short_tasks_in_bounded_memory
-    output = assert_ruby(<<~'RUBY', limit: 120)
+    output = assert_ruby(<<~'RUBY')
       require "neverblock"
       def memory = File.exist?("/proc/self/status") ? File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i : 0
       def maps = File.exist?("/proc/self/maps") ? File.foreach("/proc/self/maps").count : 0
@@ -72,7 +74,7 @@ class LimitsTest < Minitest::Test
   # Ruby bug 21955: stacks of fibers that ended after a transfer were freed by garbage collection only.
   slow "as many as there can be"
   def test_short_tasks_without_any_garbage_collection
-    assert_equal "60000\n", assert_ruby(<<~RUBY, limit: 120)
+    assert_equal "60000\n", assert_ruby(<<~RUBY)
       require "neverblock"
       done = 0
       NeverBlock.run do |scope|

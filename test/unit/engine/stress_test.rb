@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+# engines: every - random waits on each back end
 # chaos: waits that are disturbed at random
 
 require "test_helper"

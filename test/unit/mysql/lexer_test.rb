@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it reads texts
-
 require "test_helper"
 require "neverblock/mysql/lexer"
 

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it has no loop of its own to wait in
-
 require "test_helper"
 require_relative "../../support/loops"
 

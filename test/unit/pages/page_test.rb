@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it is about lists
-
 require "test_helper"
 require "support/page_records"
 

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it is about numbers
-
 require "test_helper"
 require "neverblock/pages"
 

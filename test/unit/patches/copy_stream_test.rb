@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - io_uring reads and writes files, the others use threads
+
 require "test_helper"
 require "neverblock"
 require "pathname"

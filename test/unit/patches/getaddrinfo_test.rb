@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - names of services are read from a file
-
 require "test_helper"
 require "neverblock"
 require "support/loops"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it looks at arguments
-
 require "test_helper"
 require "neverblock"
 require "socket"

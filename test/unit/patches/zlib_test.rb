@@ -229,7 +229,7 @@ class ZlibPatchTest < Minitest::Test
 
   def assert_same_as_ruby(calls)
     expected = calls.map { |call| outcome_of(call) }
-    actual = in_run(limit: 60) { calls.map { |call| outcome_of(call) } }
+    actual = in_run { calls.map { |call| outcome_of(call) } }
     calls.each_with_index { |call, index| assert_equal expected[index], actual[index], "the call at line #{call.source_location.last}" }
   end
 

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it looks at texts
-
 require "test_helper"
 
 # What an audit asks, and how it tells of a difference. With a server: test/integration/postgres/audit_test.rb.

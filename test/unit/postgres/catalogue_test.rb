@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - its waits are Flight's
-
 require "test_helper"
 require "support/loops"
 require "neverblock/postgres" if Gem.loaded_specs.key?("pg")

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it looks at texts
-
 require "test_helper"
 
 class PostgresCheckoutRequestTest < Minitest::Test

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it makes no connection
-
 require "test_helper"
 
 # The arguments of a connection factory.

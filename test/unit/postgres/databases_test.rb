@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it compares configurations
-
 require "test_helper"
 
 # The configurations by which adapters share databases.

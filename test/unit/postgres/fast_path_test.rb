@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - connections are fakes here
-
 require "test_helper"
 require "support/fake_multiplexer"
 

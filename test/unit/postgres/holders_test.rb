@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it describes what is there
-
 require "test_helper"
 
 # The description of connections' holders.

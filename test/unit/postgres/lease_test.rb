@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - a connection is a fake here
-
 require "test_helper"
 require "support/fake_connections"
 

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it splits texts
-
 require "test_helper"
 require "neverblock/postgres/lexer"
 

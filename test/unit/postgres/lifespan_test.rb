@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it reckons
-
 require "test_helper"
 
 # The lifespan of connections, without any connection.

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it makes texts
-
 require "test_helper"
 
 # Settings of one transaction, as statements.

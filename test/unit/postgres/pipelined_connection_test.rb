@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - its socket is waited for as any other
-
 require "test_helper"
 require "support/fake_connections"
 

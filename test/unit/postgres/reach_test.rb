@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - pure Ruby
-
 require "test_helper"
 require "neverblock/postgres/classifier"
 require "neverblock/postgres/reach"

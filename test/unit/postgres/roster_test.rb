@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it is a list
-
 require "test_helper"
 
 # The pools of a process among the sources of NeverBlock.stats.

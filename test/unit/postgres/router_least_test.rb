@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it chooses, without a loop
-
 require "test_helper"
 
 # The connection for a shared statement: an idle one, otherwise the one with the fewest statements.

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it reads values
-
 require "test_helper"
 
 # Settings that a new connection must have, so that SQL means what it seems to.

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it counts, without a loop
-
 require "test_helper"
 
 class PostgresServerHistoryTest < Minitest::Test

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it compares values
-
 require "test_helper"
 
 # Which session defaults are equal, and what is known of settings made by statements.

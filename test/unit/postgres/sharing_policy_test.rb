@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - a table, without a loop
-
 require "test_helper"
 
 # The connection that each kind of statement gets.

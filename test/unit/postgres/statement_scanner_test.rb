@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it reads tokens
-
 require "test_helper"
 require "neverblock/postgres/lexer"
 require "neverblock/postgres/statement_scanner"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it counts
-
 require "test_helper"
 
 # The durations of statements, measured beside a loop that may be busy.

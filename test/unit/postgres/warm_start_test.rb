@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - a thread of its own opens them
-
 require "test_helper"
 
 # Connections that are opened in advance, without a server.

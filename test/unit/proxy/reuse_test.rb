@@ -2,10 +2,12 @@
 
 require "test_helper"
 require "stringio"
+require "support/at_call"
 require "support/proxied"
 
 # Which connection is used again, and which request is sent again.
 class ProxyReuseTest < Minitest::Test
+  include NeverBlockTest::AtCall
   include NeverBlockTest::Proxied
 
   # Each connection responds once with these bytes and stays open.
@@ -54,9 +56,8 @@ class ProxyReuseTest < Minitest::Test
     client do
       content
       assert_equal 1, pool.stats[:idle]
-      connection = pool.instance_variable_get(:@idle).first
       gate << 1
-      connection.io.wait_readable(10)
+      open_sockets.first.wait_readable(10)
       assert_equal "ok", content
     end
     assert_equal 2, scripted.connections
@@ -243,7 +244,7 @@ class ProxyReuseTest < Minitest::Test
     play(->(peer) { peer.request and peer << OK }, KEEP)
     client do
       content
-      pool.instance_variable_get(:@idle).first&.io&.wait_readable(10)
+      open_sockets.first&.wait_readable(10)
       assert_equal "ok", content(ask("POST", "/", body: "abc"))
       refute_predicate exchange, :retried?
     end
@@ -328,20 +329,14 @@ class ProxyReuseTest < Minitest::Test
   # An exception from outside arrives when a method ends, also between the end of an exchange and the next one's turn.
   def test_an_interruption_loses_no_connection
     play(KEEP)
-    %i[slots lock].each do |part|
+    {Proxy::Slots => :release, Proxy::ConnectionPool => :rest}.each do |owner, method|
       client do
         content
         response = ask
-        object = pool.instance_variable_get(:"@#{part}")
-        method = {slots: :release, lock: :synchronize}.fetch(part)
-        object.define_singleton_method(method) do |*given, &block|
-          singleton_class.remove_method(method)
-          raise IOError, "from outside"
-        end
-        assert_raises(IOError) { response.read }
+        at_call(owner, method, -> { raise IOError, "from outside" }) { assert_raises(IOError) { response.read } }
         assert_equal [0, 0], pool.stats.values_at(:held, :idle)
       end
-      assert_empty open_sockets, part
+      assert_empty open_sockets, method
     end
   end
 

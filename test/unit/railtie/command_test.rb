@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it looks at options and command lines
-
 require "test_helper"
 require "minitest/mock"
 require "neverblock"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it asks once
-
 require "test_helper"
 
 # Settings that are verified at boot, behind a PgBouncer. With one: test/programs/postgres_pgbouncer_sessions_test.rb.

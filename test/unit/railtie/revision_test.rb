@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it reads variables and a file
-
 require "test_helper"
 require "tmpdir"
 require "neverblock/cache"

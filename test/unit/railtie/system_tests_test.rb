@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it serves one request
-
 require "test_helper"
 require "neverblock"
 require "neverblock/railtie/system_tests"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it reads clocks
-
 require "test_helper"
 require "neverblock/runtime/processor_share"
 

@@ -20,7 +20,7 @@ class ThreadPoolTest < Minitest::Test
   def test_calls_of_an_endless_pool_may_wait_for_one_another
     pool = NeverBlock::ThreadPool.new(limit: 1, endless: true)
     queues = Array.new(4) { Thread::Queue.new }
-    in_run(limit: 30) do
+    in_run do
       values = NeverBlock.concurrently(queues.each_index) do |index|
         pool.call do
           queues[index - 1] << index if index.positive? # the first of them waits for the second, and so on

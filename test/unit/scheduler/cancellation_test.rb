@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - a cancelled wait is withdrawn from the back end
+
 require "test_helper"
 require "support/runs"
 require "monitor"
@@ -279,7 +281,7 @@ class CancellationTest < Minitest::Test
 
   slow "ten thousand tasks"
   def test_ten_thousand_cancelled_tasks_leave_nothing
-    on_thread(60) do
+    on_thread do
       NeverBlock.run(exit: :cancel) do |scope|
         Array.new(5_000) { scope.spawn { sleep } }
         Array.new(5_000) { scope.spawn { Timeout.timeout(60) { Thread::Queue.new.pop } } }

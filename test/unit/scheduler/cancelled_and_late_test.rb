@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - a cancelled wait is withdrawn from the back end
+
 require "test_helper"
 require "support/runs"
 require "timeout"

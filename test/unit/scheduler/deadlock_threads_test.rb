@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - the looks at other threads are Ruby's
-
 require "test_helper"
 
 # Deadlocks of a loop beside other threads, which are checked several times, a second apart. The programs run in
@@ -52,7 +50,7 @@ class DeadlockThreadsTest < Minitest::Test
   # @return [Hash{String=>String}] the output of each program
   def outputs(programs, beginning)
     threads = programs.transform_values do |code|
-      Thread.new { assert_ruby(<<~RUBY, limit: 60) }
+      Thread.new { assert_ruby(<<~RUBY) }
         require "neverblock"
         require "timeout"
         QUEUE = Queue.new

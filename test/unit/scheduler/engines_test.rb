@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - it is about the engine of this run
+
 require "test_helper"
 require "support/loops"
 

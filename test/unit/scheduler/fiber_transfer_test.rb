@@ -186,7 +186,7 @@ class FiberTransferTest < Minitest::Test
         log << :run
       end
     end
-    assert thread.join(LIMIT), "the thread has not ended"
+    assert thread.join(NeverBlockTest::LIMIT), "the thread has not ended"
     assert_nil thread.value
     assert_equal %i[run task], Array.new(log.size) { log.pop }.sort
   end

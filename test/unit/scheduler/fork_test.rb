@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - each back end leaves descriptors in the child
+
 require "test_helper"
 require "support/loops"
 

@@ -159,7 +159,7 @@ class HandleInterruptFibersTest < Minitest::Test
   # ---- garbage collections ----
   slow "garbage collections"
   def test_under_gc_stress
-    in_run(limit: 60) do |scope|
+    in_run do |scope|
       gate = Queue.new
       task = scope.spawn do
         GC.stress = 1 # without full collections, which take as long as all that other tests have left is large

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - the back end watches the descriptors
+
 require "test_helper"
 require "support/loops"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - each loop has a back end of its own
+
 require "test_helper"
 require "support/runs"
 

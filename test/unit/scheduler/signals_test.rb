@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - a signal ends the back end's wait
+
 require "test_helper"
 require "support/loops"
 

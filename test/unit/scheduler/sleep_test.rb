@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - the back end waits until the deadline
+
 require "test_helper"
 require "support/loops"
 

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - the loop opens and closes the back end
+
 require "test_helper"
 require "support/loops"
 

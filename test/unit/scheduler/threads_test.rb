@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - each thread has a back end of its own
+
 require "test_helper"
 require "support/runs"
 
@@ -142,7 +144,7 @@ class ThreadsTest < Minitest::Test
 
   # Each spawn is either refused, cancelled, or its task has run when the run returns; none is lost.
   def test_spawn_while_the_scope_ends
-    on_thread(60) do
+    on_thread do
       200.times do
         ran, scopes = 0, Thread::Queue.new
         spawner = Thread.new do

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# engines: every - a ring belongs to the thread that opened it
+
 require "test_helper"
 require "neverblock/server"
 require "support/runs"

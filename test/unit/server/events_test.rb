@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it writes files
-
 require "test_helper"
 require "support/loops"
 require "neverblock/server"

@@ -174,7 +174,7 @@ class ServerLogsTest < Minitest::Test
   def test_the_rest_of_a_flood_is_told_though_no_more_comes
     out = StringIO.new
     log = ErrorLog.new(out)
-    in_run(limit: 10) do |scope|
+    in_run do |scope|
       running = scope.spawn { log.run }
       5.times { log.trouble(:emfile, "no descriptors") }
       wait_until("the rest") { out.string.include?("(the last of 4 in ") }
@@ -237,7 +237,7 @@ class ServerLogsTest < Minitest::Test
 
   def test_stop_does_not_wait_for_the_delay
     out = StringIO.new
-    in_run(limit: 10) do |scope|
+    in_run do |scope|
       writer = LogWriter.new(out, delay: 3600)
       running = scope.spawn { writer.run }
       NB.pass
@@ -263,7 +263,7 @@ class ServerLogsTest < Minitest::Test
 
   def test_a_pipe_without_a_reader_delays_no_request
     reader, writing = IO.pipe
-    in_run(limit: 30) do |scope|
+    in_run do |scope|
       writer = LogWriter.new(writing, limit: 100_000)
       running = scope.spawn { writer.run }
       NB.pass
@@ -285,7 +285,7 @@ class ServerLogsTest < Minitest::Test
 
   def test_the_last_lines_wait_for_a_stalled_pipe_only_so_long
     reader, writing = IO.pipe
-    in_run(limit: 30) do |scope|
+    in_run do |scope|
       writer = LogWriter.new(writing, last: 0.05)
       running = scope.spawn { writer.run }
       NB.pass
@@ -314,7 +314,7 @@ class ServerLogsTest < Minitest::Test
     errors = StringIO.new
     configuration = NeverBlock::Server::Configuration.new
     {error_log: errors, access_log: :common, access_log_to: broken}.each { |name, value| configuration.set(name, value) }
-    in_run(limit: 30) do |scope|
+    in_run do |scope|
       events = NeverBlock::Server::Events.new(configuration)
       runners = events.runners.map { |runner| scope.spawn { runner.run } }
       NB.pass
@@ -348,7 +348,7 @@ class ServerLogsTest < Minitest::Test
   def test_lines_to_a_pipe_that_ruby_buffers_are_there_at_once
     reader, writing = IO.pipe
     writing.sync = false
-    in_run(limit: 10) do |scope|
+    in_run do |scope|
       writer = LogWriter.new(writing)
       running = scope.spawn { writer.run }
       NB.pass

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it starts no loop
-
 require "test_helper"
 require "neverblock/server"
 require "neverblock/server/cluster/supervisor"

@@ -133,7 +133,7 @@ class ServerMetricsTest < Minitest::Test
 
   # As NeverBlock::Cache tells it, with a store that several hosts share.
   CACHE = {
-    entries: 12, keys: 11, bytes: 4096, limit: 1 << 20, evicted: 1, refused: 2, errors: 3, fetching: 4, waiting: 5, uncollapsible: 6,
+    entries: 12, keys: 11, bytes: 4096, limit: 1 << 20, evicted: 1, refused: 2, errors: 3, fetching: 4, waiting: 5, uncollapsible: 6, unattended: 9, released: 10,
     requests: {hit: 90, stale: 1, revalidated: 2, miss: 12, collapsed: 40, pass: 3, bypass: 7, failed: 1}, lease_waits: 8
   }.freeze
 

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - no engine is involved
-
 require "test_helper"
 require "neverblock/server"
 require "tmpdir"

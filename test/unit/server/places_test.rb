@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it looks at files, and binds for a moment
-
 require "test_helper"
 require "tmpdir"
 require "neverblock/server"

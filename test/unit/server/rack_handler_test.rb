@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it looks at the options that are handed over
-
 require "test_helper"
 require "neverblock/server/rack_handler"
 require "tmpdir"

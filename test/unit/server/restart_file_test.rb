@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it looks at a file
-
 require "test_helper"
 require "neverblock/server/restart_file"
 require "fileutils"

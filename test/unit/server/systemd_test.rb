@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it looks at an environment
-
 require "test_helper"
 require "neverblock/server/systemd"
 require "tmpdir"

@@ -275,9 +275,7 @@ static double proxy_start(VALUE env) {
 void nb_env_queue_time(nb_request_t *request, uint64_t now) {
     double waited = (double)(now - request->queued) / 1e9, since = proxy_start(request->env);
     if (since > 0) {
-        struct timespec clock;
-        clock_gettime(CLOCK_REALTIME, &clock);
-        double total = (double)clock.tv_sec + (double)clock.tv_nsec / 1e9 - since;
+        double total = (double)nb_now_wall() / 1e9 - since;
         if (total > waited) waited = total;
     }
     rb_hash_aset(request->env, key_queue_time, DBL2NUM(waited));

@@ -117,13 +117,13 @@ const char *nb_server_date(nb_server_t *server, size_t *length) {
     uint64_t now = nb_now();
     *length = 29;
     if (now < server->date_until) return server->date;
-    struct timespec clock;
+    uint64_t wall = nb_now_wall();
+    time_t seconds = (time_t)(wall / NB_SECOND);
     struct tm tm;
-    clock_gettime(CLOCK_REALTIME, &clock);
-    gmtime_r(&clock.tv_sec, &tm);
+    gmtime_r(&seconds, &tm);
     snprintf(server->date, sizeof server->date, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * tm.tm_wday,
              tm.tm_mday, months + 3 * tm.tm_mon, tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
-    server->date_until = now + (NB_SECOND - (uint64_t)clock.tv_nsec);
+    server->date_until = now + (NB_SECOND - wall % NB_SECOND);
     return server->date;
 }
 

@@ -128,7 +128,7 @@ module NeverBlock
           nil
         end
 
-        def wall_clock = Process.clock_gettime(Process::CLOCK_REALTIME)
+        def wall_clock = Clock.wall
       end
     end
   end

@@ -140,7 +140,7 @@ module NeverBlock
 
         def address(env) = "#{env["REMOTE_ADDR"]} #{env["HTTP_USER_AGENT"]}"
 
-        def wall_clock = Process.clock_gettime(Process::CLOCK_REALTIME)
+        def wall_clock = Clock.wall
       end
     end
   end

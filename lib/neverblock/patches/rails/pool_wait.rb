@@ -20,11 +20,11 @@ module NeverBlock
         private
 
         def wait_poll(timeout)
-          started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+          started = Clock.now
           super
         ensure
           # The queue's lock is the pool.
-          PoolWait.watch.waited(@lock, Process.clock_gettime(Process::CLOCK_MONOTONIC) - started)
+          PoolWait.watch.waited(@lock, Clock.now - started)
         end
       end
     end

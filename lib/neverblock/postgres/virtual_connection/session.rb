@@ -143,7 +143,7 @@ module NeverBlock
           end
           sql = -sql.to_s
           prepared = Prepared.new(sql, types, @classifier.call(sql), types ? -"#{types.join(" ")} #{sql}" : sql,
-            Process.clock_gettime(Process::CLOCK_MONOTONIC))
+            Clock.now)
           done.tap { @names[name] = prepared } # it may have to wait, and fail
         end
 

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../../clock"
 require_relative "backoff"
 require_relative "handover"
 
@@ -131,7 +132,7 @@ module NeverBlock
         def announce
           @supervisor.say("loading the app again, in #{@supervisor.directory}")
           @systemd.tell("RELOADING=1",
-            "MONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
+            "MONOTONIC_USEC=#{Clock.nanoseconds / 1_000}")
         end
 
         # The new template comes last.

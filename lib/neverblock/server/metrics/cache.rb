@@ -15,6 +15,8 @@ module NeverBlock
         ["fetches", :gauge, "Fetches that are under way.", [:fetching]],
         ["waiting", :gauge, "Requests that have joined a fetch under way.", [:waiting]],
         ["uncollapsible", :gauge, "URLs whose responses are for one request each.", [:uncollapsible]],
+        ["unattended", :gauge, "Fetches that go on without a client.", [:unattended]],
+        ["released", :gauge, "URLs whose requests call the app themselves.", [:released]],
         ["lease_waits_total", :counter, "Fetches that have waited for another host.", [:lease_waits]],
         ["entries", :gauge, "Responses that are stored.", [:entries]],
         ["keys", :gauge, "URLs of which responses are stored.", [:keys]],

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - locks of SQLite, in whose waits the loop has no part but sleeps
-
 require "test_helper"
 require "tmpdir"
 

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - callbacks of Active Record, above the client
-
 require "test_helper"
 require "neverblock/cache"
 require "support/records"

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - options of an adapter above the client
 # slow: it waits for limits
 
 require "test_helper"
@@ -48,7 +47,7 @@ class PostgresActiveRecordLifespanTest < Minitest::Test
     with_items(min_connections: 3) do |items|
       assert_equal 0, items.count
       served = database(items)
-      pass_until("all of them", limit: 60) { physical(served).count { |real| real.session_defaults == multiplexer(served).pool.wanted } >= 3 }
+      pass_until("all of them") { physical(served).count { |real| real.session_defaults == multiplexer(served).pool.wanted } >= 3 }
     end
   end
 

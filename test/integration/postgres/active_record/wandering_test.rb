@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - an adapter above the client, whose waits postgres/pipeline_test.rb tests on each
-
 require "test_helper"
 require_relative "../../../support/records"
 
@@ -78,7 +76,7 @@ class PostgresActiveRecordWanderingTest < Minitest::Test
       threads = Array.new(2) { Thread.new { Array.new(20) { |n| ask.call(n) } } }
       loops = Array.new(2) { Thread.new { NeverBlock.run { NB.concurrently(20.times.to_a, limit: 2) { |n| ask.call(n) } } } }
       [*threads, *loops].each do |thread|
-        assert thread.join(LIMIT), "they wait for each other"
+        assert thread.join(NeverBlockTest::LIMIT), "they wait for each other"
         assert_equal expected, thread.value
       end
       assert_empty Array.new(seen.size) { seen.pop }.uniq(&:object_id).map(&:object_id) - known.map(&:object_id)

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it reads files, without a loop
-
 require "test_helper"
 require "support/cache_store_contract"
 require "support/cache_folder"

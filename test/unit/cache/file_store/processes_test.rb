@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - its processes have no loop
-
 require "test_helper"
 require "support/cache_store_contract"
 require "support/cache_folder"
@@ -41,7 +39,7 @@ class CacheFileStoreProcessesTest < Minitest::Test
     KEYS.each { |key| check(key) }
     left = temporary
     left.each { |path| File.utime(Time.now - 700, Time.now - 700, path) }
-    @store.instance_variable_get(:@sweep).call
+    @store.sweep
     assert_empty temporary
     assert_equal files.size, @store.stats[:entries]
     assert_operator @store.purge_tag("t"), :>=, 1
@@ -79,8 +77,7 @@ class CacheFileStoreProcessesTest < Minitest::Test
     300.times { |round| @store.read("#{round % 3}-#{round % 80}").each { |one| assert_equal 30_000, one.each.sum(&:bytesize) } }
     done.each { |child| assert_predicate Process.wait2(@children.delete(child)).last, :success? }
     assert_operator files.sum { |path| File.size(path) }, :<=, 1_250_000
-    sweep = @store.instance_variable_get(:@sweep)
-    sweep.call
+    @store.sweep
     assert_equal [files.size, 0], @store.stats.values_at(:entries, :errors)
     assert_operator @store.stats[:bytes], :<=, 1_000_000
     5.times { |tag| @store.purge_tag("t#{tag}") }

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/at_call"
 require "support/cache_store_contract"
 require "support/cache_folder"
 require "neverblock/cache"
@@ -8,6 +9,7 @@ require "neverblock/cache"
 # Disks that are full, folders that vanish or are not safe, processes that stop, and what is left of killed ones.
 class CacheFileStoreTroubleTest < Minitest::Test
   include NeverBlockTest::Helpers
+  include NeverBlockTest::AtCall
   include NeverBlockTest::CacheFolder
 
   Entry = NeverBlock::Cache::Entry
@@ -88,9 +90,8 @@ class CacheFileStoreTroubleTest < Minitest::Test
 
   def test_an_interrupted_purge_has_failed
     store.write(KEY, entry("x"))
-    purge = store.instance_variable_get(:@purge)
-    purge.define_singleton_method(:key) { |_key| throw :out }
-    catch(:out) { store.purge(KEY) }
+    catch(:out) { at_call(FileStore::Files, :remove, -> { throw :out }) { store.purge(KEY) } }
+    assert_equal 1, files.size
     assert_equal [], read(KEY)
   end
 
@@ -164,24 +165,15 @@ class CacheFileStoreTroubleTest < Minitest::Test
   end
 
   def test_a_process_from_which_the_lock_was_taken_undoes_its_change
-    state = store.instance_variable_get(:@state)
-    marked = state.method(:replace)
-    writer = store.instance_variable_get(:@writer)
-    writer.define_singleton_method(:mark) { |*_| marked.call } # in the middle of the change
-    refute store.write(KEY, entry("x"))
+    at_call(FileStore::Writer, :mark, -> { others.replace }) { refute store.write(KEY, entry("x")) }
     assert_equal [[], []], [read(KEY), files]
 
-    purge = store.instance_variable_get(:@purge)
-    files = store.instance_variable_get(:@files)
     @store = new_store
     store.write(KEY, entry("x"))
     before = nil
-    renamed = files.method(:names)
-    files.define_singleton_method(:names) do |*arguments|
-      before ||= marked.call.then { state.generation(KEY) }
-      renamed.call(*arguments)
+    at_call(FileStore::Files, :names, -> { before = others.replace.then { others.generation(KEY) } }) do
+      assert_equal 0, store.purge(KEY), "the repeated purge finds nothing any more"
     end
-    assert_equal 1, purge.key(KEY).size + 1, "the repeated purge finds nothing any more"
     refute store.write(KEY, entry("late"), generation: before), "but is recorded where others look"
   end
 
@@ -223,7 +215,7 @@ class CacheFileStoreTroubleTest < Minitest::Test
     FileUtils.mkdir_p(path("default", "t", "00", "11" * 31))
     FileUtils.mkdir_p(path("default", "e.0011223344556677", "00", "11"))
     FileUtils.cp(files.first, path("default", "e.0011223344556677", "00", "11"))
-    sweep
+    store.sweep
     assert_equal [[recent], 2], [temporary, markers.size]
     assert_equal %w[e state sweep t], Dir.children(path("default")).sort
     refute_path_exists path("default", "t", "00", "11" * 31)
@@ -236,7 +228,7 @@ class CacheFileStoreTroubleTest < Minitest::Test
       store.write(KEY, entry("x", tags: %w[a]))
       folder = File.dirname(markers.first)
       File.rename(folder, "#{folder}.0011223344556677")
-      round.zero? ? sweep : assert_equal(1, store.purge_tag("a"))
+      round.zero? ? store.sweep : assert_equal(1, store.purge_tag("a"))
       assert_equal [[], []], [read(KEY), markers]
     end
   end
@@ -245,8 +237,8 @@ class CacheFileStoreTroubleTest < Minitest::Test
     4.times { |number| store.write(KEY, entry("x", vary: [["x", number.to_s]])) }
     store.write(OTHER, entry("x", tags: %w[a]))
     exact = store.stats
-    store.instance_variable_get(:@state).locked { |locked| locked.set(bytes: 1 << 40, entries: 0, keys: 77, links: 9) }
-    sweep
+    others.locked { |locked| locked.set(bytes: 1 << 40, entries: 0, keys: 77, links: 9) }
+    store.sweep
     assert_equal exact, store.stats
     assert_equal 5, exact[:entries]
     FileUtils.rm(path("default", "state"))
@@ -279,7 +271,7 @@ class CacheFileStoreTroubleTest < Minitest::Test
     40.times { |number| store.write(number.to_s, entry("x", tags: ["t#{number}", "a"])) }
     assert_operator files.size, :<=, 10
     assert_operator markers.size, :<=, 40
-    sweep
+    store.sweep
     assert_equal [files.size, 2 * files.size], [store.stats[:entries], markers.size]
     assert_operator store.stats[:evicted], :>=, 30
   end
@@ -310,7 +302,8 @@ class CacheFileStoreTroubleTest < Minitest::Test
 
   def store = @store ||= new_store
 
-  def sweep = store.instance_variable_get(:@sweep).call
+  # The lock and the counters, as other processes have them.
+  def others = FileStore::State.new(FileStore::Layout.new(path, "default"))
 
   def read(key) = store.read(key).map { |one| one.each.to_a.join }
 

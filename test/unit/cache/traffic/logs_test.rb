@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it reads text
-
 require "test_helper"
 require "json"
 require "neverblock/cache"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - the app waits for nothing
-
 require "test_helper"
 require "neverblock/cache"
 

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it parses
-
 require "test_helper"
 require "neverblock/server"
 require "support/http_cases"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it compares two parsers
-
 require "test_helper"
 require "neverblock/server"
 require "support/puma_parser"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - fiber storage is Ruby's
-
 require "test_helper"
 require "neverblock"
 require "support/loops"

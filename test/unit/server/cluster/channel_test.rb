@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it writes and reads sockets
-
 require "test_helper"
 require "neverblock/server/cluster/channel"
 

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it calls others in order
-
 require "test_helper"
 require "minitest/mock"
 require "support/loops"

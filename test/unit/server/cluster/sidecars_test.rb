@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it starts processes, without a loop
-
 require "test_helper"
 require "support/loops"
 require "neverblock/server"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - queues of Ruby stand for processes
-
 require "test_helper"
 require "support/loops"
 require "neverblock/server"

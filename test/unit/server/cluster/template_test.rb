@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - messages of processes, whose waits are tested elsewhere
 # slow: it starts Ruby
 
 require "test_helper"
@@ -157,5 +156,5 @@ class ClusterTemplateTest < Minitest::Test
   private
 
   # @return [String] what it printed
-  def run_supervisor(code) = assert_ruby("#{SUPERVISOR}\n#{code}", limit: 60)
+  def run_supervisor(code) = assert_ruby("#{SUPERVISOR}\n#{code}")
 end

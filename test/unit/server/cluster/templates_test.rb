@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - messages of processes, whose waits are tested elsewhere
-
 require "test_helper"
 require "minitest/mock"
 require "support/loops"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - it looks at figures
-
 require "test_helper"
 require "support/loops"
 require "neverblock/server"

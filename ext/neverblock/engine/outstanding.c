@@ -1,0 +1,194 @@
+/*
+ * What is outstanding: could anything but the loop's own fibers and timers end one of its waits? Asked under a virtual
+ * clock only, before it jumps, so it may be slow.
+ *
+ * A descriptor is OWN if this process holds the other end as well, or it is a listener; SENDING if bytes are on their
+ * way from our other end. All others are FOREIGN: those that lead to other processes, pidfds, terminals, unknown ones.
+ */
+#include "internal.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <ruby/io.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <linux/sockios.h>
+#endif
+
+typedef enum { OWN, FOREIGN, SENDING } kind_t;
+typedef struct { struct sockaddr_storage own, peer; socklen_t own_length, peer_length; } ends_t;
+
+/* ---- the descriptors of this process ---- */
+typedef struct { int *fds; int count, capacity; } descriptors_t;
+
+static void list_descriptors(descriptors_t *all) {
+    DIR *folder = opendir("/dev/fd"); /* Linux, macOS and the BSDs have it */
+    if (!folder) return;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        int fd = atoi(entry->d_name);
+        if (entry->d_name[0] == '.' || fd == dirfd(folder)) continue;
+        if (all->count == all->capacity) {
+            int capacity = all->capacity ? all->capacity * 2 : 64, *grown = realloc(all->fds, capacity * sizeof(int));
+            if (!grown) break;
+            all->fds = grown;
+            all->capacity = capacity;
+        }
+        all->fds[all->count++] = fd;
+    }
+    closedir(folder);
+}
+
+static bool has_children(void) {
+    siginfo_t information;
+    return waitid(P_ALL, 0, &information, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+/* ---- sockets ---- */
+static int option(int fd, int name) {
+    int value = 0;
+    socklen_t length = sizeof value;
+    return getsockopt(fd, SOL_SOCKET, name, &value, &length) < 0 ? 0 : value;
+}
+
+static bool is_listener(int fd) { return option(fd, SO_ACCEPTCONN) != 0; }
+
+static bool ends_of(int fd, ends_t *ends) {
+    memset(ends, 0, sizeof *ends);
+    ends->own_length = sizeof ends->own;
+    ends->peer_length = sizeof ends->peer;
+    return getsockname(fd, (struct sockaddr *)&ends->own, &ends->own_length) == 0 &&
+           getpeername(fd, (struct sockaddr *)&ends->peer, &ends->peer_length) == 0;
+}
+
+/* The address and port; the scope and the flow of IPv6 may differ between the two ends. */
+static bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b) {
+    if (a->ss_family != b->ss_family) return false;
+    const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
+    const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
+    if (a->ss_family == AF_INET) return a4->sin_port == b4->sin_port && a4->sin_addr.s_addr == b4->sin_addr.s_addr;
+    return a6->sin6_port == b6->sin6_port && memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0;
+}
+
+/* Of a listener on all addresses only the port can be compared. */
+static bool listens_at(int fd, const struct sockaddr_storage *address) {
+    struct sockaddr_storage own = {0};
+    socklen_t length = sizeof own;
+    if (!is_listener(fd) || getsockname(fd, (struct sockaddr *)&own, &length) < 0) return false;
+    return (own.ss_family == AF_INET || own.ss_family == AF_INET6) &&
+           ((struct sockaddr_in *)&own)->sin_port == ((const struct sockaddr_in *)address)->sin_port;
+}
+
+static bool is_ready(int fd, short events) {
+    struct pollfd entry = {.fd = fd, .events = events};
+    return poll(&entry, 1, 0) == 1;
+}
+
+/* Whether bytes that it wrote have not arrived at the other end yet. */
+static bool is_sending(int fd) {
+#ifdef SIOCOUTQ
+    int unacknowledged = 0;
+    return ioctl(fd, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged > 0;
+#else
+    (void)fd;
+    return false;
+#endif
+}
+
+/* The other end is a socket of ours, or waits in the queue of a listener of ours, which is readable then. */
+static kind_t kind_of_tcp(int fd, const ends_t *ends, const descriptors_t *all) {
+    kind_t queued = FOREIGN;
+    for (int i = 0; i < all->count; i++) {
+        ends_t other;
+        if (all->fds[i] == fd) continue;
+        if (listens_at(all->fds[i], &ends->peer)) queued = is_ready(all->fds[i], POLLIN) ? OWN : SENDING;
+        if (!ends_of(all->fds[i], &other)) continue;
+        if (same_address(&other.own, &ends->peer) && same_address(&other.peer, &ends->own))
+            return is_sending(all->fds[i]) ? SENDING : OWN;
+    }
+    return queued;
+}
+
+/* The process that connected, or made the pair. */
+static bool is_own_unix(int fd) {
+#ifdef SO_PEERCRED
+    struct ucred peer = {0};
+    socklen_t length = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid == getpid();
+#elif defined(LOCAL_PEERPID)
+    pid_t peer = 0;
+    socklen_t length = sizeof peer;
+    return getsockopt(fd, SOL_LOCAL, LOCAL_PEERPID, &peer, &length) == 0 && peer == getpid();
+#else
+    return false;
+#endif
+}
+
+static kind_t kind_of_socket(int fd, const descriptors_t *all) {
+    ends_t ends;
+    if (is_listener(fd)) return OWN;
+    if (!ends_of(fd, &ends)) return FOREIGN;
+    sa_family_t family = ends.own.ss_family;
+    if (family == AF_INET || family == AF_INET6) return kind_of_tcp(fd, &ends, all);
+    return family == AF_UNIX && is_own_unix(fd) && !has_children() ? OWN : FOREIGN; /* a child may hold the other end */
+}
+
+/* ---- pipes ---- */
+static bool is_own_pipe(const struct stat *status, short events, const descriptors_t *all) {
+    bool reads = events & RUBY_IO_READABLE;
+    if (has_children()) return false;
+    for (int i = 0; i < all->count; i++) {
+        struct stat other;
+        if (fstat(all->fds[i], &other) < 0) continue;
+        if (other.st_ino != status->st_ino || other.st_dev != status->st_dev) continue;
+        int mode = fcntl(all->fds[i], F_GETFL) & O_ACCMODE;
+        if (mode == (reads ? O_WRONLY : O_RDONLY)) return true;
+    }
+    return false;
+}
+
+static kind_t kind_of(int fd, short events, const descriptors_t *all) {
+    struct stat status;
+    if (fstat(fd, &status) < 0) return FOREIGN;
+    if (S_ISSOCK(status.st_mode)) return kind_of_socket(fd, all);
+    return S_ISFIFO(status.st_mode) && is_own_pipe(&status, events, all) ? OWN : FOREIGN;
+}
+
+static kind_t kind_of_operation(const nb_operation_t *operation, const descriptors_t *all) {
+    switch (operation->kind) {
+    case NB_ACCEPT: return OWN;
+    case NB_RECEIVE: return kind_of(operation->fd, RUBY_IO_READABLE, all);
+    default: /* a send into a full socket waits for its reader */
+        return is_ready(operation->fd, POLLOUT) ? SENDING : kind_of(operation->fd, RUBY_IO_WRITABLE, all);
+    }
+}
+
+/* The most of all descriptors that the loop waits for. */
+static kind_t worst_descriptor(nb_engine_t *engine) {
+    descriptors_t all = {0};
+    kind_t worst = nb_list_empty(&engine->abandoned) ? OWN : SENDING, kind;
+    list_descriptors(&all);
+    for (int fd = 0; fd < engine->descriptor_count; fd++) {
+        short events = nb_descriptor_wanted(engine, fd);
+        if (events && (kind = kind_of(fd, events, &all)) > worst) worst = kind;
+    }
+    for (nb_link_t *l = engine->operations.next; l != &engine->operations; l = l->next)
+        if ((kind = kind_of_operation(NB_ENTRY(l, nb_operation_t, link), &all)) > worst) worst = kind;
+    free(all.fds);
+    return worst;
+}
+
+bool nb_is_outstanding(nb_engine_t *engine, bool foreign) {
+    if (engine->job_count || !nb_mailbox_empty(engine->mailbox)) return true;
+    bool descriptors = engine->interest_count || engine->watch_count || engine->operation_count;
+    kind_t worst = descriptors ? worst_descriptor(engine) : OWN;
+    if (worst == SENDING || (worst == FOREIGN && foreign)) return true;
+    return engine->hooks->threads_outstanding(engine);
+}

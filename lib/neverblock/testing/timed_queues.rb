@@ -1,0 +1,42 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  module Testing
+    # Queue#pop(timeout:) and SizedQueue#push(timeout:) on a virtual clock. Ruby measures these limits by itself, so
+    # without this module they would last as long as in real time. {VirtualClock.start} prepends it once. With the real
+    # clock, and outside of a loop, Ruby's own methods run.
+    # @api private
+    module TimedQueues
+      # @return [void]
+      def self.install
+        [Thread::Queue, Thread::SizedQueue].each { |queue| queue.prepend(Pop) }
+        Thread::SizedQueue.prepend(Push)
+      end
+
+      # @return [Boolean] whether a call with this limit would wait on the virtual clock
+      def self.wait?(non_block, seconds)
+        !non_block && seconds.is_a?(Numeric) && seconds.positive? && Clock.virtual? && !Scheduler.current.nil?
+      end
+
+      # Ruby has three methods for one operation, and so has this module.
+      module Pop
+        %i[pop shift deq].each do |name|
+          define_method(name) do |non_block = false, timeout: nil|
+            return super(non_block, timeout:) unless TimedQueues.wait?(non_block, timeout)
+            NeverBlock.move_on_after(timeout) { super(non_block) }
+          end
+        end
+      end
+
+      # Likewise; `<<` takes no limit.
+      module Push
+        %i[push enq].each do |name|
+          define_method(name) do |object, non_block = false, timeout: nil|
+            return super(object, non_block, timeout:) unless TimedQueues.wait?(non_block, timeout)
+            NeverBlock.move_on_after(timeout) { super(object, non_block) }
+          end
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+require "neverblock/testing"
+require_relative "served"
+
+module NeverBlockTest
+  # {Served} for tests of time: the test, its server and its clients are fibers of one loop on a virtual clock. Limits
+  # take no real time, and are exact.
+  #
+  #   class IdleTest < Minitest::Test
+  #     include NeverBlockTest::Helpers
+  #     include NeverBlockTest::ServedInTime
+  #
+  #     def test_an_idle_connection_is_closed
+  #       serve(idle_timeout: 75)
+  #       wire = connect << get
+  #       wire.answer
+  #       assert_after(75) { assert_predicate wire, :ended? }
+  #     end
+  #   end
+  module ServedInTime
+    include Served
+
+    # Seconds of virtual time for what would hang.
+    LIMIT = 100_000
+    # Seconds in which the server looks for bytes once more before it gives up a client.
+    LAST_LOOK = 0.001
+
+    # Minitest's own, in a loop. The loop may fail too: a deadlock, or a task of the test.
+    # @return [Minitest::Result]
+    def run
+      NeverBlock::Testing::VirtualClock.run do |clock|
+        @clock = clock
+        super
+      end
+    rescue => error
+      failures << Minitest::UnexpectedError.new(error)
+      Minitest::Result.from(self)
+    end
+
+    # @return [Wire] whose reads and writes wait for any limit of the server
+    def connect(to = server, **) = super(to, limit: LIMIT, **)
+
+    # @param seconds [Numeric] the virtual time that the block must take
+    # @return [Object] the block's value
+    def assert_after(seconds)
+      began = clock.elapsed
+      value = yield
+      assert_in_delta seconds + LAST_LOOK / 2, clock.elapsed - began, LAST_LOOK / 2 + 1e-5, "the time that passed"
+      value
+    end
+
+    # Lets time pass, from one deadline of the loop to the next, until the block is true.
+    # @return [Object] the block's value
+    def wait_until(what = "the condition", limit: LIMIT)
+      last = NeverBlock::Clock.nanoseconds + limit * 1_000_000_000
+      clock.settle
+      until (value = yield)
+        flunk "#{what} did not come true within #{limit} s" if NeverBlock::Scheduler.current.advance_towards(last)
+        clock.settle
+      end
+      value
+    end
+
+    private
+
+    # @return [NeverBlock::Testing::VirtualClock]
+    attr_reader :clock
+  end
+end

@@ -1,0 +1,37 @@
+# frozen_string_literal: true
+
+require "neverblock/testing"
+
+module NeverBlockTest
+  # Runs each test on a virtual clock: sleeps and limits in a loop take no real time, and `now` is virtual.
+  #
+  #   class LeaseTest < Minitest::Test
+  #     include NeverBlockTest::VirtualTime
+  #
+  #     def test_a_lease_ends_after_its_time
+  #       lease = Lease.new(60)
+  #       clock.advance(61)
+  #       assert_predicate lease, :expired?
+  #     end
+  #   end
+  module VirtualTime
+    def before_setup
+      @clock = NeverBlock::Testing::VirtualClock.start
+      super
+    end
+
+    def after_teardown
+      super
+    ensure
+      @clock.stop
+    end
+
+    private
+
+    # @return [NeverBlock::Testing::VirtualClock]
+    attr_reader :clock
+
+    # @return [Float] seconds
+    def now = NeverBlock::Clock.now
+  end
+end

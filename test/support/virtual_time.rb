@@ -14,7 +14,20 @@ module NeverBlockTest
   #       assert_predicate lease, :expired?
   #     end
   #   end
+  #
+  # For a part of a test, outside of loops:
+  #
+  #   NeverBlockTest::VirtualTime.during { |clock| clock.advance(61) && lease.expired? }
   module VirtualTime
+    # @yieldparam clock [NeverBlock::Testing::VirtualClock]
+    # @return [Object] the block's value
+    def self.during
+      clock = NeverBlock::Testing::VirtualClock.start
+      yield clock
+    ensure
+      clock&.stop
+    end
+
     def before_setup
       @clock = NeverBlock::Testing::VirtualClock.start
       super

@@ -5,14 +5,13 @@
 require "test_helper"
 require "support/cache_remote_hosts"
 require "support/cache_remote_stores"
-require "support/hand_clock"
 require "support/postgres"
+require "support/virtual_time"
 
 # Responses in PostgreSQL.
 class CacheRemotePostgresTest < Minitest::Test
   include NeverBlockTest::CacheRemoteStores
   include NeverBlockTest::CacheRemoteHosts
-  include NeverBlockTest::HandClock
 
   def self.missing = NeverBlockTest::PostgresServer.missing || ("pg is not among the gems here" unless Gem.loaded_specs.key?("pg"))
 
@@ -70,12 +69,13 @@ class CacheRemotePostgresTest < Minitest::Test
 
   def test_it_is_swept
     table = "swept_#{@namespace}"
-    stop_clock
     @store = new_store(table:, bytes: 50_000, expires_in: 3_600)
     12.times { |number| store.write("k#{number}", entry("x" * 10_000)) }
     age(table, "k0", "k1")
-    forward(60)
-    store.write("last", entry("x"))
+    NeverBlockTest::VirtualTime.during do |clock|
+      clock.advance(60)
+      store.write("last", entry("x"))
+    end
     left = Array.new(12) { |number| "k#{number}" }.reject { |key| store.read(key).empty? }
     assert_includes 2..4, left.size
     assert_equal %w[k10 k11], left.last(2)

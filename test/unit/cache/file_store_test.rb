@@ -3,8 +3,8 @@
 require "test_helper"
 require "support/cache_store_contract"
 require "support/cache_folder"
-require "support/hand_clock"
 require "support/open_files"
+require "support/virtual_time"
 require "neverblock/cache"
 
 # The store in files that processes share.
@@ -12,7 +12,6 @@ class CacheFileStoreTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::CacheStoreContract
   include NeverBlockTest::CacheFolder
-  include NeverBlockTest::HandClock
   include NeverBlockTest::OpenFiles
 
   def counts? = true
@@ -72,12 +71,13 @@ class CacheFileStoreTest < Minitest::Test
   end
 
   def test_a_file_that_is_not_read_is_closed_soon
-    stop_clock
     store.write(KEY, entry("x" * 100_000))
     found = only(store.read(KEY))
-    assert_equal %w[xx], found.slice(0..1).to_a
-    forward(11)
-    store.read(OTHER)
+    NeverBlockTest::VirtualTime.during do |clock|
+      assert_equal %w[xx], found.slice(0..1).to_a
+      clock.advance(11)
+      store.read(OTHER)
+    end
     refute_predicate found.body, :open?
     assert_equal 100_000, body(found).bytesize, "opened again"
   end

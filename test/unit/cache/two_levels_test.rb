@@ -2,16 +2,16 @@
 
 require "test_helper"
 require "support/cache_store_contract"
-require "support/hand_clock"
 require "support/runs"
+require "support/virtual_time"
 require "neverblock/cache"
 
 # A store in memory over another one.
 class CacheTwoLevelsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::CacheStoreContract
-  include NeverBlockTest::HandClock
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   TwoLevels = NeverBlock::Cache::TwoLevels
 
@@ -40,8 +40,6 @@ class CacheTwoLevelsTest < Minitest::Test
     def write(key, entry, generation: nil) = !@resting && super
   end
 
-  def setup = stop_clock
-
   def new_store(fresh_for: 1, memory: 8 << 20, **options)
     @remote = Remote.new(bytes: 64 << 20, **options)
     TwoLevels.new(bytes: memory, over: @remote, fresh_for:)
@@ -53,10 +51,10 @@ class CacheTwoLevelsTest < Minitest::Test
     store.write(KEY, entry("x"))
     assert_equal [["x"]] * 5, Array.new(5) { bodies(KEY) }
     assert_equal 1, @remote.reads
-    forward(0.9)
+    clock.advance(0.9)
     bodies(KEY)
     assert_equal 1, @remote.reads
-    forward(0.2)
+    clock.advance(0.2)
     assert_equal ["x"], bodies(KEY)
     assert_equal 2, @remote.reads
   end
@@ -66,7 +64,7 @@ class CacheTwoLevelsTest < Minitest::Test
     bodies(KEY)
     @remote.purge(KEY)
     assert_equal ["x"], bodies(KEY)
-    forward(1.1)
+    clock.advance(1.1)
     assert_equal [], bodies(KEY)
   end
 
@@ -87,10 +85,10 @@ class CacheTwoLevelsTest < Minitest::Test
   def test_a_write_changes_a_copy_that_was_read
     store.write(KEY, entry("old"))
     bodies(KEY)
-    forward(0.5)
+    clock.advance(0.5)
     store.write(KEY, entry("new"))
     assert_equal [["new"], 1], [bodies(KEY), @remote.reads]
-    forward(0.6)
+    clock.advance(0.6)
     assert_equal [["new"], 2], [bodies(KEY), @remote.reads], "it lasts no longer for it"
   end
 
@@ -129,7 +127,7 @@ class CacheTwoLevelsTest < Minitest::Test
     refute store.write(KEY, entry("late", tags: %w[t]), generation: before)
     assert_equal [], bodies(KEY)
     store.write(KEY, entry("z"))
-    forward(1.1)
+    clock.advance(1.1)
     assert_equal [], bodies(KEY)
   end
 

@@ -10,6 +10,7 @@
 #   rake lint:duplicates # twelve lines that stand twice outside of tests: duplicates.rb
 #   rake lint:words      # old names and phrases, by words.yml
 #   rake lint:columns    # lines over 120 columns and files over 400 lines
+#   rake lint:sleeps     # tests that sleep; LIST=1 names them
 namespace :lint do
   desc "Check the Ruby code with StandardRB"
   task :ruby do
@@ -43,10 +44,25 @@ namespace :lint do
       abort [*findings, remedy].join("\n") if findings.any?
     end
   end
+
+  # Sleeps that are left. A change may lower the number, and must not raise it.
+  sleeps = 662
+
+  desc "Count the tests that sleep"
+  task :sleeps do
+    require_relative "sleeps"
+    lint = Lint::Sleeps.new
+    lint.counts.each { |folder, count| puts format("%4d  %s", count, folder) }
+    puts lint.findings if ENV["LIST"] || lint.findings.size > sleeps
+    if lint.findings.size > sleeps
+      abort "#{lint.findings.size} sleeps, and #{sleeps} are allowed (rakelib/lint.rake). Wait for a condition, include " \
+        "VirtualTime, or write \"# real: \" and what the sleep waits for."
+    end
+  end
 end
 
 desc "Check style, signatures and warnings"
-task lint: %w[lint:ruby lint:sig lint:c lint:layers lint:duplicates lint:words lint:columns]
+task lint: %w[lint:ruby lint:sig lint:c lint:layers lint:duplicates lint:words lint:columns lint:sleeps]
 
 def lint_tool(gem, program, *)
   unless Gem.loaded_specs.key?(gem)

@@ -110,7 +110,7 @@ namespace :test do
 
   task :lint do
     next if suite.selective?
-    checks = {"layers" => "lint:layers", "duplicates" => "lint:duplicates", "columns" => "lint:columns"}
+    checks = {"layers" => "lint:layers", "duplicates" => "lint:duplicates", "columns" => "lint:columns", "sleeps" => "lint:sleeps"}
     checks.each { |name, task| suite.run_task(name, task, engines: [nil], tally: false) } if ENV["NEVERBLOCK_TEST_STYLE"] != "no"
     # bin/setup leaves the style tools out on preview Rubies that can't compile them. They say the same on each Ruby.
     if Gem.loaded_specs.key?("standard") && ENV["NEVERBLOCK_TEST_STYLE"] != "no"

@@ -65,11 +65,15 @@ module NeverBlock
       require "open3"
       output, status = Open3.capture2e(*command, chdir: work)
       return if status.success?
-      raise Bundler::InstallHookError, "NeverBlock's extension does not compile: #{command.join(" ")} ended with " \
-        "#{status.exitstatus}.\n\n#{output.lines.last(20).join}\nIt needs a C compiler, make and Ruby's headers. " \
-        "Debian: apt-get install build-essential pkg-config"
+      fail_with "#{command.join(" ")} ended with #{status.exitstatus}.\n\n#{output.lines.last(20).join}\n" \
+        "It needs a C compiler, make and Ruby's headers"
     rescue Errno::ENOENT
-      raise Bundler::InstallHookError, "NeverBlock's extension does not compile: there is no program #{command.first}. " \
+      fail_with "there is no program #{command.first}"
+    end
+
+    # This error of Bundler's is printed without a backtrace.
+    def fail_with(reason)
+      raise Bundler::InstallHookError, "NeverBlock's extension does not compile: #{reason}. " \
         "Debian: apt-get install build-essential pkg-config"
     end
 

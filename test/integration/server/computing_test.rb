@@ -1,23 +1,21 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "support/served"
+require "support/served_in_time"
 require "json"
 
 # Requests that compute: those with a place wait for the processor, however long that takes.
 class ServerComputingTest < Minitest::Test
   include NeverBlockTest::Helpers
-  include NeverBlockTest::Served
+  include NeverBlockTest::ServedInTime
 
   # max_wait is for requests without a place, however long the others compute.
-  slow "requests that compute"
   def test_a_wait_for_the_processor_is_none_for_a_place
     serve_computing(0.02, queue: {max_wait: 0.01})
     assert_equal [200] * 20, at_once(20).map { |wire| wire.answer.status }
     assert_equal 0, server.stats[:refused].values.sum
   end
 
-  slow "requests that compute"
   def test_beyond_max_in_flight_it_is_one_for_a_place
     serve_computing(0.1, max_in_flight: 3, queue: {max_wait: 0.05})
     assert_equal [200] * 3 + [503] * 4, at_once(7).map { |wire| wire.answer.status }
@@ -38,51 +36,48 @@ class ServerComputingTest < Minitest::Test
   end
 
   # One with a place, and one without; the server checks for gone clients only after a while.
-  slow "requests that compute"
   def test_requests_of_gone_clients_are_dropped
-    left = false
-    serve_computing(0.15, max_in_flight: 3, queue: {max_wait: 60}) { |env| Thread.pass until env["PATH_INFO"] != "/0" || left }
+    seen = nil
+    serve_computing(0.15, max_in_flight: 3, queue: {max_wait: 60}) do |env|
+      next unless env["PATH_INFO"] == "/0"
+      seen = server.stats.slice(:in_flight, :ready, :queued)
+      [@at_once[1], @at_once[4]].each(&:reset)
+    end
     wires = at_once(5)
-    wait_until("the first of them") { @order.include?("/0") }
-    assert_equal({in_flight: 1, ready: 2, queued: 2}, server.stats.slice(:in_flight, :ready, :queued))
-    [wires[1], wires[4]].each(&:reset)
-    left = true
     assert_equal [200] * 3, wires.values_at(0, 2, 3).map { |wire| wire.answer.status }
+    assert_equal({in_flight: 1, ready: 2, queued: 2}, seen)
     await_stats(dropped: 2, answered: 4, in_flight: 0, ready: 0, queued: 0)
     assert_equal %w[/hold /0 /2 /3], @order.sort_by { |path| (path == "/hold") ? -1 : path[1..].to_i }
   end
 
   # ---- max_queue_time ----
 
-  slow "requests that compute"
   def test_a_limit_of_the_wait_for_the_processor
     access = StringIO.new
     serve_computing(0.6, max_queue_time: 0.5, linger_timeout: 0.1, access_log: :json, access_log_to: access)
     assert_equal [200, 503, 503, 503], at_once(4).map { |wire| wire.answer.status }
-    assert_match(/max_queue_time: a request from 127\.0\.0\.1 is refused with 503: it waited \d+\.\d\d s for the processor, the limit is 0\.5 s/,
+    assert_match(/max_queue_time: a request from 127\.0\.0\.1 is refused with 503: it waited 0\.60 s for the processor, the limit is 0\.5 s/,
       await_refused(max_queue_time: 3).first)
     server.stop
     refused = access.string.lines.map { |line| JSON.parse(line, symbolize_names: true) }.select { |line| line[:status] == 503 }
     assert_equal %w[/1 /2 /3], refused.map { |line| line[:path] }
     assert_equal ["127.0.0.1", "GET", 19], refused.first.values_at(:remote, :method, :bytes)
-    refused.each { |line| assert_operator line[:queue_seconds], :>=, 0.5 }
+    refused.each { |line| assert_in_delta 0.6, line[:queue_seconds], 1e-3 }
   end
 
-  slow "it waits for a limit"
   def test_that_limit_holds_for_the_wait_for_a_place_too
     steps = gate
     serve(max_in_flight: 1, max_queue_time: 0.5) { |env| steps.pop && HELLO.call(env) }
     first = connect << get
     await_stats(in_flight: 1)
-    assert_equal 503, ask(get).status
-    assert_match(/it waited .* for a place \(max_in_flight\), the limit is 0\.5 s/, await_refused(max_queue_time: 1).first)
+    assert_equal 503, assert_after(0.5) { ask(get).status }
+    assert_match(/it waited 0\.50 s for a place \(max_in_flight\), the limit is 0\.5 s/, await_refused(max_queue_time: 1).first)
     steps << 1
     assert_equal 200, first.answer.status
   end
 
   # ---- other requests meanwhile ----
 
-  slow "requests that compute"
   def test_a_burst_is_answered_whole_and_oldest_first
     serve_computing(0.05)
     idle = connect << get("/idle")
@@ -96,7 +91,6 @@ class ServerComputingTest < Minitest::Test
   end
 
   # Few computing requests run, however many have a place: with workers, other workers should take the connections.
-  slow "requests that compute"
   def test_it_is_full_when_all_places_are_taken
     told = 0
     serve_computing(0.02, max_in_flight: 5)
@@ -108,7 +102,6 @@ class ServerComputingTest < Minitest::Test
   end
 
   # Each takes longer than a turn of the loop should: so there is a turn between any two of them.
-  slow "requests that compute"
   def test_timers_fire_and_connections_are_accepted_between_them
     newcomer = Socket.new(:INET, :STREAM)
     accepted, fired = [], nil
@@ -127,15 +120,15 @@ class ServerComputingTest < Minitest::Test
 
   private
 
-  # The app computes for some seconds, after the block; at /hold it waits until all other requests were sent.
+  # The app computes for some seconds, after the block; at /hold it first sends all other requests.
   def serve_computing(seconds, **directives)
     @order = []
     serve(**directives) do |env|
       @order << env["PATH_INFO"]
-      Thread.pass while env["PATH_INFO"] == "/hold" && @held
-      yield env if block_given? && env["PATH_INFO"] != "/hold"
-      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
-      nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < deadline
+      if env["PATH_INFO"] == "/hold" then @at_once.each_with_index { |wire, n| wire << get("/#{n}") }
+      elsif block_given? then yield env
+      end
+      compute(seconds)
       HELLO.call(env)
     end
   end
@@ -143,14 +136,9 @@ class ServerComputingTest < Minitest::Test
   # @return [Array<Wire>] whose requests the server finds in one turn
   def at_once(count)
     before = server.stats[:connections]
-    wires = Array.new(count) { connect }
+    @at_once = Array.new(count) { connect }
     await_stats(connections: before + count)
-    @held = true
-    holder = connect << get("/hold")
-    await_stats(in_flight: 1)
-    wires.each_with_index { |wire, n| wire << get("/#{n}") }
-    @held = false
-    assert_equal 200, holder.answer.status
-    wires
+    assert_equal 200, (connect << get("/hold")).answer.status
+    @at_once
   end
 end

@@ -3,22 +3,19 @@
 # engines: every - io_uring's accepts and receives are stopped, watches are closed
 
 require "test_helper"
-require "support/served"
+require "support/served_in_time"
 
 # Stopping: received requests are answered, idle connections are closed, and what doesn't end in time is cut off.
 class ServerDrainTest < Minitest::Test
   include NeverBlockTest::Helpers
-  include NeverBlockTest::Served
-
-  # As elsewhere, but without a wait for clients that keep their side open.
-  def serve(app = nil, **directives, &) = super(app, linger_timeout: 0.1, **directives, &)
+  include NeverBlockTest::ServedInTime
 
   # Stops in the background.
-  # @return [Thread] whose value is stop's
+  # @return [NeverBlock::Task] whose value is stop's
   def stopping(timeout: 20)
-    thread = Thread.new { server.stop(timeout:) }
+    task = NB.spawn { server.stop(timeout:) }
     wait_until("the stop") { %i[stopping ended].include?(server.stats[:state]) }
-    thread
+    task
   end
 
   def serve_gated(**directives)
@@ -34,24 +31,24 @@ class ServerDrainTest < Minitest::Test
     steps = serve_gated(max_in_flight: 2)
     wires = Array.new(6) { |n| connect << get("/wait#{n}") }
     await_stats(in_flight: 2, queued: 4)
-    thread = stopping
+    task = stopping
     6.times { steps << 1 }
     wires.each_with_index do |wire, n|
       assert_equal ["/wait#{n}", "close"], wire.answer.then { |answer| [answer.body, answer["connection"]] }
       assert_predicate wire, :ended?
     end
-    assert_equal true, thread.value
+    assert_equal true, task.value
   end
 
   def test_new_connections_are_refused
     steps = serve_gated
     wire = connect << get("/wait")
     await_stats(in_flight: 1)
-    thread = stopping
+    task = stopping
     assert_raises(Errno::ECONNREFUSED) { connect }
     steps << 1
     wire.answer
-    assert_equal true, thread.value
+    assert_equal true, task.value
   end
 
   def test_idle_connections_are_closed
@@ -60,10 +57,10 @@ class ServerDrainTest < Minitest::Test
     idle.each(&:answer)
     silent = Array.new(5) { connect }
     await_stats(connections: 10)
-    thread = stopping
+    task = stopping
     (idle + silent).each { |wire| assert_predicate wire, :ended? }
     (idle + silent).each(&:close)
-    assert_equal true, thread.value
+    assert_equal true, task.value
   end
 
   # Its request is on the way, and nothing says whether it may be sent a second time.
@@ -71,10 +68,10 @@ class ServerDrainTest < Minitest::Test
     serve_gated
     wire = connect
     await_stats(connections: 1)
-    thread = stopping
+    task = stopping
     assert_raises(Errno::ECONNREFUSED) { connect }
     assert_equal ["/", "close"], (wire << get).answer.then { |answer| [answer.body, answer["connection"]] }
-    assert_equal true, thread.value
+    assert_equal true, task.value
   end
 
   # Until the sockets are closed, connections would get into the backlog, and be reset.
@@ -83,7 +80,7 @@ class ServerDrainTest < Minitest::Test
       serve(unix:)
       attempt = ->(*) { connect.then { "connected" } rescue $!.class } # standard:disable Style/RescueModifier
       attempts = []
-      server.instance_variable_get(:@service).binder.define_singleton_method(:close) { (attempts << attempt.call) && super() }
+      server.service.binder.define_singleton_method(:close) { (attempts << attempt.call) && super() }
       assert_equal true, server.stop
       assert_equal [Errno::ECONNREFUSED], attempts.uniq - [Errno::ENOENT]
     end
@@ -107,21 +104,24 @@ class ServerDrainTest < Minitest::Test
 
   # Requests in the kernel's buffers arrived in time.
   def test_requests_that_have_come_but_were_not_read
-    held = true
-    serve { |env| (Thread.pass while held && env["PATH_INFO"] == "/hold") || [200, {}, [env["PATH_INFO"]]] }
+    known = fresh = nil
+    stop = gate
+    serve do |env|
+      if env["PATH_INFO"] == "/hold"
+        known << get("/known")
+        fresh = Fiber.blocking { connect << get("/fresh") } # the loop has no turn
+        stop << 1
+      end
+      [200, {}, [env["PATH_INFO"]]]
+    end
     known = connect << get("/")
     known.answer
+    task = NB.spawn { stop.pop && server.stop(timeout: 20) }
     holder = connect << get("/hold")
-    await_stats(in_flight: 1)
-    known << get("/known")
-    fresh = connect << get("/fresh")
-    thread = Thread.new { server.stop(timeout: 20) }
-    sleep 0.01 until thread.status == "sleep"
-    held = false
     assert_equal "/hold", holder.answer.body
     assert_equal [%w[/known close], %w[/fresh close]], [known, fresh].map { |wire| wire.answer.then { |answer| [answer.body, answer["connection"]] } }
     [holder, known, fresh].each { |wire| assert_predicate wire, :ended? }
-    assert_equal true, thread.value
+    assert_equal true, task.value
   end
 
   def test_requests_under_way_are_finished
@@ -130,23 +130,23 @@ class ServerDrainTest < Minitest::Test
     head = connect << "GET /head HTTP/1.1\r\nHost"
     body = connect << request("POST", "/body", "Content-Length: 6") << "abc"
     await_stats(connections: 3, in_flight: 1, body_bytes: 3)
-    thread = stopping
+    task = stopping
     head << ": a\r\n\r\n"
     body << "def"
     steps << 1
     assert_equal %w[/head /bodyabcdef /wait], [head, body, running].map { |wire| wire.answer.body }
-    assert_equal true, thread.value
+    assert_equal true, task.value
   end
 
   def test_a_pipeline_ends_after_the_answer_under_way
     steps = serve_gated
     wire = connect << get("/wait") << get("/2") << get("/3")
     await_stats(in_flight: 1)
-    thread = stopping
+    task = stopping
     steps << 1
     assert_equal ["/wait", "close"], wire.answer.then { |answer| [answer.body, answer["connection"]] }
     assert_predicate wire, :ended?
-    assert_equal true, thread.value
+    assert_equal true, task.value
   end
 
   def test_a_stream_may_end_by_itself
@@ -155,10 +155,10 @@ class ServerDrainTest < Minitest::Test
     wire = connect << get
     wire.read_head
     assert_equal "1\r\na\r\n", wire.read(6)
-    thread = stopping
+    task = stopping
     steps << 1
     assert_equal "1\r\nb\r\n0\r\n\r\n", wire.rest
-    assert_equal true, thread.value
+    assert_equal true, task.value
   end
 
   def test_requests_that_do_not_end_in_time_are_cancelled
@@ -170,10 +170,10 @@ class ServerDrainTest < Minitest::Test
     end
     wires = Array.new(3) { |n| connect << get("/#{n}") }
     await_stats(in_flight: 3)
-    assert_equal false, server.stop(timeout: 0.05)
+    assert_equal false, assert_after(5..6) { server.stop(timeout: 5) }
     assert_equal [[503, "close"]] * 3, wires.map { |wire| wire.answer.then { |answer| [answer.status, answer["connection"]] } }
     wires.each { |wire| assert_predicate wire, :ended? }
-    assert_equal %w[/0 /1 /2], Array.new(3) { ensures.pop(timeout: 5) }.sort
+    assert_equal %w[/0 /1 /2], Array.new(3) { ensures.pop }.sort
     assert_equal [:ended, 3, 0], server.stats.values_at(:state, :cut, :failed)
   end
 
@@ -181,7 +181,7 @@ class ServerDrainTest < Minitest::Test
     serve(max_in_flight: 1, queue: {max_wait: 60}) { |_env| sleep }
     wires = Array.new(3) { connect << get }
     await_stats(in_flight: 1, queued: 2)
-    assert_equal false, server.stop(timeout: 0.02)
+    assert_equal false, assert_after(5..6) { server.stop(timeout: 5) }
     wires.each(&:rest)
     assert_equal 3, server.stats[:cut]
   end
@@ -191,7 +191,7 @@ class ServerDrainTest < Minitest::Test
     head = connect << "GET / HT"
     body = connect << request("POST", "/", "Content-Length: 10") << "abc"
     await_stats(connections: 2, body_bytes: 3)
-    server.stop(timeout: 0.02)
+    assert_after(5..6) { server.stop(timeout: 5) }
     [head, body].each { |wire| assert_equal "", wire.rest }
     assert_equal({connections: 0, body_bytes: 0}, server.stats.slice(:connections, :body_bytes))
   end
@@ -202,10 +202,10 @@ class ServerDrainTest < Minitest::Test
     wire = connect(receive: 4_096) << get
     wire.read(1)
     await_stats(in_flight: 0, streams: 1)
-    thread = stopping
+    task = stopping
     assert_equal "TTP/1.1 200 OK\r\n", wire.read(16)
     assert wire.rest.end_with?(big)
-    assert_equal true, thread.value
+    assert_equal true, task.value
   end
 
   def test_a_client_that_takes_nothing_is_cut
@@ -216,8 +216,8 @@ class ServerDrainTest < Minitest::Test
     serve { |_env| [200, {}, body] }
     wire = connect(receive: 4_096) << get
     wire.read(1)
-    assert_equal false, server.stop(timeout: 0.05)
-    assert_equal 1, closed.pop(timeout: 5)
+    assert_equal false, assert_after(5..6) { server.stop(timeout: 5) }
+    assert_equal 1, closed.pop
     wire.rest
     assert_equal :ended, server.stats[:state]
   end
@@ -230,7 +230,7 @@ class ServerDrainTest < Minitest::Test
     end
     wire = connect << get
     await_stats(in_flight: 1)
-    assert_equal false, server.stop(timeout: 0.02)
+    assert_equal false, assert_after(5..6) { server.stop(timeout: 5) }
     assert_equal "as if nothing had been", wire.answer.body
   end
 
@@ -239,15 +239,21 @@ class ServerDrainTest < Minitest::Test
     serve do |_env|
       sleep
     ensure
-      sleep 0.05
+      sleep 4
       done << 1
     end
     wire = connect << get
     await_stats(in_flight: 1)
-    assert_equal false, server.stop(timeout: 0)
+    assert_equal false, assert_after(4..5) { server.stop(timeout: 0) }
     assert_equal 1, done.size
     wire.rest
   end
+end
+
+# The same with a server on a thread of its own.
+class ServerDrainThreadTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Served
 
   def test_stop_from_within_a_request
     answered = gate

@@ -90,7 +90,7 @@ class ServerFailuresTest < Minitest::Test
   def test_the_log_has_the_app_s_backtrace
     serve { |_env| raise "no" }
     ask(get)
-    assert_match(/RuntimeError: no \| .*server/failures_test\.rb:\d+:in /, log.join)
+    assert_match(%r{RuntimeError: no \| .*server/failures_test\.rb:\d+:in }, log.join)
   end
 
   def test_two_hundred_failures_at_once

@@ -3,57 +3,40 @@
 # engines: every - io_uring may have received what the loop has not looked at
 
 require "test_helper"
-require "support/served"
+require "support/served_in_time"
 
 # Deadlines apply to clients, not to the server's own delays.
 class ServerLateTest < Minitest::Test
   include NeverBlockTest::Helpers
-  include NeverBlockTest::Served
-
-  SECONDS = 0.5
+  include NeverBlockTest::ServedInTime
 
   # On a first request, and between two.
-  slow "an app that computes"
   def test_requests_that_arrived_while_an_app_computed_are_answered
-    serve_computing(head_timeout: SECONDS, idle_timeout: SECONDS)
-    wires = Array.new(2) { connect }
-    await_stats(connections: 2)
-    (wires.last << get).answer
-    computing = while_it_computes { wires.each { |wire| wire << get } }
-    assert_equal ["in time"] * 3, [computing, *wires].map { |wire| wire.answer.body }
+    serve_computing(15, head_timeout: 10, idle_timeout: 10) { wires.first(2).each { |wire| wire << get } }
+    first, second = Array.new(2) { connect }
+    assert_equal 200, (second << get).answer.status
+    computing = connect << get("/compute")
+    assert_equal ["in time"] * 3, assert_after(15) { [computing, first, second].map { |wire| wire.answer.body } }
   end
 
-  slow "an app that computes"
   def test_half_a_request_is_no_request_in_time
-    serve_computing(head_timeout: SECONDS)
+    serve_computing(15, head_timeout: 10) { wires.first << " HTTP/1.1\r\n" }
     half = connect << "GET /"
-    computing = while_it_computes { half << " HTTP/1.1\r\n" }
-    assert_equal [408, 200], [half, computing].map { |wire| wire.answer.status }
+    computing = connect << get("/compute")
+    assert_equal [408, 200], assert_after(15) { [half, computing].map { |wire| wire.answer.status } }
     await_refused(head_timeout: 1)
   end
 
   private
 
-  def serve_computing(**)
-    @busy = @done = false
+  # The app computes for so many seconds, after the block.
+  def serve_computing(seconds, **)
     serve(**) do |env|
       if env["PATH_INFO"] == "/compute"
-        @busy = true
-        nil until @done
+        yield
+        compute(seconds)
       end
       [200, {}, ["in time"]]
     end
-  end
-
-  # Runs the block, and lets all deadlines pass while the loop is blocked.
-  # @return [Wire] that waits for the computed answer
-  def while_it_computes
-    wire = connect << get("/compute")
-    wait_until("the computing") { @busy }
-    yield
-    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 1.5 * SECONDS
-    wait_until("the deadlines") { Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline }
-    @done = true
-    wire
   end
 end

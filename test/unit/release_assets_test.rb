@@ -5,9 +5,12 @@ require "fileutils"
 require "tmpdir"
 require "rack/mock_request"
 require "neverblock/release_assets"
+require "support/virtual_time"
 
 # Assets of other releases, in real folders.
 class ReleaseAssetsTest < Minitest::Test
+  include NeverBlockTest::VirtualTime
+
   DIGEST = "4f2a91c0"
   LONG = "0123456789abcdef" * 4
 
@@ -126,25 +129,31 @@ class ReleaseAssetsTest < Minitest::Test
 
   def test_what_no_release_has_is_not_looked_for_again_at_once
     middleware = build
-    now = 0.0
-    folders = middleware.instance_variable_get(:@folders)
-    folders.define_singleton_method(:now) { now }
     FileUtils.mkdir_p(File.dirname(place("1", "x")))
     assert_equal "of the app", ask(middleware, "/assets/app-#{DIGEST}.css").body
     write("1", "assets/app-#{DIGEST}.css", "old")
     assert_equal "of the app", ask(middleware, "/assets/app-#{DIGEST}.css").body
-    now = 1.0
+    clock.advance(1)
     assert_equal "old", ask(middleware, "/assets/app-#{DIGEST}.css").body
-    2_000.times { |number| ask(middleware, format("/assets/app-%08x.css", number)) }
-    assert_equal 1_000, folders.instance_variable_get(:@missing).size
+  end
+
+  # The last thousand.
+  def test_no_more_is_remembered_of_what_is_missing
+    middleware = build
+    paths = Array.new(2_000) { |number| format("assets/app-%08x.css", number) }
+    FileUtils.mkdir_p(File.dirname(place("1", "x")))
+    paths.each { |path| ask(middleware, "/#{path}") }
+    paths.values_at(999, 1_000).each { |path| write("1", path, "old") }
+    assert_equal ["old", "of the app"], paths.values_at(999, 1_000).map { |path| ask(middleware, "/#{path}").body }
   end
 
   def test_a_release_that_comes_or_goes_is_noticed
     middleware = build
-    now = 0.0
-    middleware.instance_variable_get(:@folders).define_singleton_method(:now) { now += 1 }
+    assert_equal "of the app", ask(middleware, "/assets/app-#{"0" * 8}.css").body
     write("1", "assets/app-#{DIGEST}.css", "old")
+    clock.advance(1)
     assert_equal "old", ask(middleware, "/assets/app-#{DIGEST}.css").body
+    clock.advance(1)
     FileUtils.remove_entry(File.join(@folder, "1"))
     assert_equal "of the app", ask(middleware, "/assets/app-#{DIGEST}.css").body
   end

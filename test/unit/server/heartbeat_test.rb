@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/loops"
+require "support/virtual_time"
 require "neverblock/server"
 require "neverblock/server/heartbeat"
 require "neverblock/server/loads"
@@ -9,6 +10,7 @@ require "neverblock/server/loads"
 # What a server in a single process tells of itself, also while its loop is blocked.
 class ServerHeartbeatTest < Minitest::Test
   include NeverBlockTest::Loops
+  include NeverBlockTest::VirtualTime
 
   # Stands for the Server.
   class Served
@@ -30,19 +32,15 @@ class ServerHeartbeatTest < Minitest::Test
   end
 
   def setup
-    @server, @signals, @time = Served.new, [], 100.0
+    @server, @signals = Served.new, []
     @loads = NeverBlock::Server::Loads.new
     @heartbeat = NeverBlock::Server::Heartbeat.new(@server, 60, @loads) { |name| @signals << name }
-    time = -> { @time }
-    @heartbeat.define_singleton_method(:now) { time.call }
-    @heartbeat.instance_variable_set(:@began, @time)
-    @heartbeat.instance_variable_set(:@heard, @time)
   end
 
   def test_a_loop_that_stands_still_is_not_live
-    @time += 59
+    clock.advance(59)
     assert_equal [true, true], [@heartbeat.live?, @heartbeat.ready?]
-    @time += 1
+    clock.advance(1)
     assert_equal [false, false, :down], [@heartbeat.live?, @heartbeat.ready?, @heartbeat.stats[:state]]
     @server.state = :starting
     assert_equal :starting, @heartbeat.stats[:state], "loading an app may take that long"
@@ -50,7 +48,7 @@ class ServerHeartbeatTest < Minitest::Test
 
   def test_without_a_limit_every_loop_is_live
     heartbeat = NeverBlock::Server::Heartbeat.new(@server, nil, @loads) {}
-    heartbeat.instance_variable_set(:@heard, -1e9)
+    clock.advance(1e9)
     assert_predicate heartbeat, :live?
   end
 
@@ -61,7 +59,7 @@ class ServerHeartbeatTest < Minitest::Test
   end
 
   def test_its_figures_are_those_of_one_worker
-    @time += 2.34
+    clock.advance(2.34)
     stats = @heartbeat.stats
     assert_equal({state: :serving, pid: Process.pid, version: NeverBlock::VERSION, ruby: RUBY_VERSION, addresses: %w[tcp://a:1], directory: Dir.pwd, load: {result: :loading}},
       stats.except(:engine, :workers))
@@ -94,9 +92,7 @@ class ServerHeartbeatTest < Minitest::Test
     in_loop(exit: :cancel) do
       NB.spawn { @heartbeat.run(systemd) }
       told = [0, 13, 14, 20, 29].map do |seconds|
-        @time = 100.0 + seconds
-        @heartbeat.reopen # one turn of it, with this time …
-        @heartbeat.reopen # … or the next one
+        clock.advance(seconds - clock.elapsed)
         systemd.told.size
       end
       assert_equal [1, 1, 2, 2, 3], told

@@ -3,6 +3,7 @@
 require "test_helper"
 require "minitest/mock"
 require "support/loops"
+require "support/virtual_time"
 require "neverblock/server"
 require "neverblock/server/cluster/deployment"
 require "neverblock/server/cluster/supervisor"
@@ -10,6 +11,7 @@ require "neverblock/server/cluster/supervisor"
 # A deployment, step by step: what is asked of the templates and the workers, and what is told of it.
 class ClusterDeploymentTest < Minitest::Test
   include NeverBlockTest::Loops
+  include NeverBlockTest::VirtualTime
 
   # Notes what is done to it and to its parts.
   class Supervisor
@@ -73,7 +75,6 @@ class ClusterDeploymentTest < Minitest::Test
     @workers = Workers.new(2, [1, 2])
     @systemd = Systemd.new([])
     @deployment = NeverBlock::Server::Cluster::Deployment.new(@supervisor, @templates, @workers, :launch, @systemd)
-    @deployment.instance_variable_get(:@backoff).define_singleton_method(:wait) { NB.pass }
   end
 
   def test_the_first_load_is_announced_to_none
@@ -139,7 +140,7 @@ class ClusterDeploymentTest < Minitest::Test
   # No template is left, so no worker could be started: it is tried again.
   def test_another_attempt_follows_where_no_template_is_left
     done { @deployment.keep_old(NeverBlock::Server::AppError.new("no way")) }
-    assert_equal ["template ended"], log.last
+    assert_equal [["template ended"], 0.5], [log.last, clock.elapsed]
   end
 
   def test_a_template_that_is_not_needed_is_killed

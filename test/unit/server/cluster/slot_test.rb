@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/loops"
+require "support/virtual_time"
 require "neverblock/server"
 require "neverblock/server/cluster/slot"
 
@@ -9,6 +10,10 @@ require "neverblock/server/cluster/slot"
 class ClusterSlotTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
+  include NeverBlockTest::VirtualTime
+
+  # Seconds within which {#started} sees a worker.
+  SOON = 0.1
 
   # A process that becomes ready, or ends, when the test says so.
   class Worker
@@ -76,9 +81,6 @@ class ClusterSlotTest < Minitest::Test
   def setup
     @workers = Workers.new
     @slot = NeverBlock::Server::Cluster::Slot.new(0, @workers)
-    @slots_backoff = @slot.instance_variable_get(:@backoff)
-    @slots_backoff.define_singleton_method(:wait) { (@waits = waits + 1) && NB.pass }
-    @slots_backoff.define_singleton_method(:waits) { @waits || 0 }
   end
 
   def test_a_worker_that_ends_has_a_successor
@@ -89,10 +91,12 @@ class ClusterSlotTest < Minitest::Test
       assert_same first, @slot.worker
       first.end!
       second = started(2)
-      assert_equal [[first], 0, second], [@workers.ends, @slots_backoff.waits, @slot.worker]
+      assert_equal [[first], second], [@workers.ends, @slot.worker]
+      assert_in_delta 0, clock.elapsed, SOON
       second.end! # before it was ready: the next one comes after a pause
-      third = started(3)
-      assert_equal [1, third], [@slots_backoff.waits, @slot.worker]
+      assert_same started(3), @slot.worker
+      assert_in_delta 0.5, clock.elapsed, SOON
+      third = @slot.worker
       third.ready!
       @slot.close
       third.end!
@@ -106,7 +110,7 @@ class ClusterSlotTest < Minitest::Test
       @workers.coming = [false, false]
       NB.spawn { @slot.keep }
       started(1)
-      assert_equal 2, @slots_backoff.waits
+      assert_in_delta 0.5 + 1, clock.elapsed, SOON
     end
   end
 

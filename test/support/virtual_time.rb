@@ -46,5 +46,15 @@ module NeverBlockTest
 
     # @return [Float] seconds
     def now = NeverBlock::Clock.now
+
+    # Moves the time while the loop is held, as by code that computes: what becomes due is due at once afterwards.
+    def hold(seconds) = Fiber.blocking { clock.advance(seconds) }
+
+    # @return [Float] virtual seconds that the block took
+    def seconds_of
+      before = clock.elapsed
+      yield
+      (clock.elapsed - before).round(6)
+    end
   end
 end

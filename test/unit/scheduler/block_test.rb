@@ -1,39 +1,29 @@
 # frozen_string_literal: true
 
-# engines: every - a wake-up of another thread ends the back end's wait
+# engines: one - the fibers of one loop wake one another
 
 require "test_helper"
 require "support/loops"
+require "support/virtual_time"
 
-# block and unblock: wake-ups from fibers and from other threads, early, late and stale.
+# block and unblock: wake-ups from fibers, early, late and stale. From threads: block_threads_test.rb.
 class BlockTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
+  include NeverBlockTest::VirtualTime
 
-  # ---- the hooks themselves ----
   def test_unblock_by_a_fiber
     standalone do |s|
       main = Fiber.current
-      Fiber.schedule { sleep(0.005) and s.unblock(:x, main) }
-      assert_equal true, s.block(:x)
-    end
-  end
-
-  def test_unblock_by_a_thread
-    standalone do |s|
-      main = Fiber.current
-      thread = Thread.new { sleep(0.01) and s.unblock(:x, main) }
-      assert_equal true, s.block(:x, 10)
-      thread.join
+      Fiber.schedule { sleep(5) and s.unblock(:x, main) }
+      assert_equal(5.0, seconds_of { assert_equal true, s.block(:x) })
     end
   end
 
   def test_timeouts
     standalone do |s|
-      start = now
-      assert_equal false, s.block(:x, 0.03)
-      assert_operator now - start, :>=, 0.029
-      assert_equal false, s.block(:x, 0)
+      assert_equal(3.0, seconds_of { assert_equal false, s.block(:x, 3) })
+      assert_equal(0.0, seconds_of { assert_equal false, s.block(:x, 0) })
     end
   end
 
@@ -41,19 +31,17 @@ class BlockTest < Minitest::Test
   def test_an_unblock_before_the_block_ends_the_block_at_once
     standalone do |s|
       s.unblock(:x, Fiber.current)
-      assert_equal true, s.block(:x, 10)
-      assert_equal false, s.block(:x, 0.005), "a permit is used once"
+      assert_equal(0.0, seconds_of { assert_equal true, s.block(:x, 10) })
+      assert_equal false, s.block(:x, 5), "a permit is used once"
     end
   end
 
   def test_an_early_wakeup_does_not_end_another_sleep
     standalone do |s|
       s.unblock(:x, Fiber.current)
-      other = Fiber.schedule { sleep 0.01 }
+      other = Fiber.schedule { sleep 1 }
       assert_predicate other, :alive?
-      start = now
-      sleep 0.02
-      assert_operator now - start, :>=, 0.019
+      assert_equal(2.0, seconds_of { sleep 2 })
     end
   end
 
@@ -61,15 +49,12 @@ class BlockTest < Minitest::Test
   def test_an_unblock_that_comes_after_the_timeout_is_dropped
     standalone do |s|
       late = nil
-      Fiber.schedule { sleep(0.001) and s.unblock(:x, late) }
+      Fiber.schedule { sleep(1) and s.unblock(:x, late) }
       late = Fiber.schedule do
-        assert_equal false, s.block(:x, 0.002)
-        start = now
-        assert_equal false, s.block(:y, 0.02)
-        assert_operator now - start, :>=, 0.019, "the late unblock ended the next wait"
+        assert_equal false, s.block(:x, 2)
+        assert_equal(20.0, seconds_of { assert_equal false, s.block(:y, 20) }, "the late unblock ended the next wait")
       end
-      busy = now + 0.005
-      nil while now < busy
+      hold(5)
       pass_until("the end of the second wait") { !late.alive? }
     end
   end
@@ -77,11 +62,9 @@ class BlockTest < Minitest::Test
   def test_an_unblock_of_a_fiber_that_waits_for_something_else
     standalone do |s|
       a, b = UNIXSocket.pair
-      reader = Fiber.schedule { assert_nil a.wait_readable(0.02) }
+      reader = Fiber.schedule { assert_equal(2.0, seconds_of { assert_nil a.wait_readable(2) }) }
       s.unblock(:x, reader)
-      start = now
-      sleep 0.04
-      assert_operator now - start, :>=, 0.039
+      assert_equal(4.0, seconds_of { sleep 4 })
       refute_predicate reader, :alive?
       [a, b].each(&:close)
     end
@@ -93,7 +76,7 @@ class BlockTest < Minitest::Test
       assert_nil s.unblock(:x, dead)
       assert_nil s.unblock(:x, Fiber.new {})
       assert_nil s.unblock(:x, nil)
-      assert_equal false, s.block(:x, 0.001)
+      assert_equal false, s.block(:x, 1)
     end
   end
 
@@ -113,17 +96,6 @@ class BlockTest < Minitest::Test
     end
   end
 
-  def test_unblock_next_by_a_thread
-    standalone do |s|
-      main = Fiber.current
-      thread = Thread.new { sleep(0.01) and s.unblock_next(:x, main) }
-      assert_equal true, s.block(:x, 10)
-      thread.join
-      s.unblock_next(:x, Fiber.current)
-      assert_equal true, s.block(:x, 10), "it came before the block"
-    end
-  end
-
   # Ruby's own sample scheduler does so (test_fiber_scheduler.rb, test_deadlock).
   def test_a_subclass_whose_sleep_is_a_block
     sleepy = Class.new(NeverBlock::Scheduler) { def kernel_sleep(seconds = nil) = block(:sleep, seconds) || true }
@@ -134,7 +106,7 @@ class BlockTest < Minitest::Test
       Fiber.schedule { mutex.synchronize { condition.wait(mutex) && woken = true } }
       Fiber.schedule { mutex.synchronize { condition.signal } }
     end
-    assert thread.join(10), "the wait was not ended"
+    assert waiting_only { thread.join(10) }, "the wait was not ended"
     assert woken
   ensure
     thread.kill
@@ -156,46 +128,12 @@ class BlockTest < Minitest::Test
       sleeper = Fiber.schedule { sleep }
       timed = Fiber.schedule { sleep 60 }
       [:x, Queue.new, reader, Thread.current].each { |blocker| [sleeper, timed].each { |fiber| s.unblock(blocker, fiber) } }
-      sleep 0.005
+      sleep 5
       assert_predicate sleeper, :alive?
       assert_predicate timed, :alive?
       [sleeper, timed].each { |fiber| s.unblock(Mutex.new, fiber) }
       pass_until("the end of both sleeps") { !sleeper.alive? && !timed.alive? }
       [reader, writer].each(&:close)
     end
-  end
-
-  # ---- tens of thousands of wake-ups ----
-  slow "threads take turns"
-  def test_wake_ups_from_threads
-    in_loop do
-      requests, answers = Queue.new, Queue.new
-      threads = Array.new(3) { Thread.new { while (n = requests.pop) do answers << n end } }
-      tasks = Array.new(4) do
-        NB.spawn { Array.new(2_500) { |i| requests << i and answers.pop }.sum }
-      end
-      assert_equal 4 * 2_500 * 2_499 / 2, tasks.sum(&:value)
-      3.times { requests << nil }
-      threads.each(&:join)
-    end
-  end
-
-  # Native threads post without Ruby's lock, at any moment before the loop sleeps.
-  def test_wake_ups_from_native_threads
-    in_loop do
-      scheduler = Fiber.scheduler
-      tasks = Array.new(4) do
-        NB.spawn { 2_500.times { scheduler.getaddrinfo("127.0.0.1", nil, Socket::AF_INET, Socket::SOCK_STREAM, 0, Socket::AI_NUMERICHOST) } }
-      end
-      tasks.each(&:join)
-      assert_equal 0, scheduler.statistics[:jobs]
-    end
-  end
-
-  def test_loops_that_wake_one_another
-    to_left, to_right = Queue.new, Queue.new
-    right = Thread.new { NeverBlock.run { NB.spawn { 3_000.times { to_left << to_right.pop } } } }
-    on_thread { NeverBlock.run { NB.spawn { 3_000.times { |i| to_right << i and to_left.pop == i or raise "order" } } } }
-    assert right.join(10)
   end
 end

@@ -2,9 +2,11 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 class CancelReasonTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_the_reason_is_in_the_exception
     in_run do |scope|
@@ -91,7 +93,7 @@ class CancelReasonTest < Minitest::Test
   def test_a_later_reason_replaces_a_deferred_one
     in_run do |scope|
       task = parked(scope.spawn do
-        NeverBlock.shield { sleep 0.005 }
+        NeverBlock.shield { sleep 0.5 }
         sleep
       end)
       task.cancel(:early)
@@ -142,8 +144,8 @@ class CancelReasonTest < Minitest::Test
   def test_a_timeout_is_the_reason_of_the_tasks_that_it_cancels
     in_run do
       tasks = []
-      NeverBlock.move_on_after(0.05) { NeverBlock.run { |inner| (tasks << inner.spawn { sleep }) && sleep } }
-      NeverBlock.move_on_after(0.05) { NeverBlock.run { |inner| tasks << inner.spawn { sleep } } }
+      NeverBlock.move_on_after(5) { NeverBlock.run { |inner| (tasks << inner.spawn { sleep }) && sleep } }
+      NeverBlock.move_on_after(5) { NeverBlock.run { |inner| tasks << inner.spawn { sleep } } }
       assert_equal ["execution expired"] * 2, tasks.map { |task| raised { task.value }.reason.message }
     end
   end
@@ -168,7 +170,7 @@ class CancelReasonTest < Minitest::Test
 
   def test_the_reason_survives_garbage_collection
     in_run do |scope|
-      task = parked(scope.spawn { NeverBlock.shield { sleep 0.005 } && sleep })
+      task = parked(scope.spawn { NeverBlock.shield { sleep 0.5 } && sleep })
       task.cancel(+"a reason " + "of its own")
       3.times { GC.start }
       assert_equal "a reason of its own", raised { task.value }.reason

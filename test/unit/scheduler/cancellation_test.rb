@@ -4,6 +4,7 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 require "monitor"
 require "tempfile"
 
@@ -12,6 +13,7 @@ require "tempfile"
 class CancellationTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   # ---- in every state ----
   def test_an_unstarted_task_never_runs
@@ -67,7 +69,7 @@ class CancellationTest < Minitest::Test
     log = []
     in_run do
       pool = NB::FiberPool.new(1)
-      pool.spawn { sleep 0.005 and log << 1 }
+      pool.spawn { sleep 0.5 and log << 1 }
       queued = pool.spawn { log << :never }
       last = pool.spawn { log << 2 }
       assert_equal true, queued.cancel
@@ -114,7 +116,7 @@ class CancellationTest < Minitest::Test
       task = parked(scope.spawn do
         sleep
       ensure
-        3.times { sleep 0.001 }
+        3.times { sleep 0.1 }
         log << :undisturbed
       end)
       3.times { assert_equal true, task.cancel }
@@ -132,7 +134,7 @@ class CancellationTest < Minitest::Test
           sleep
         rescue NeverBlock::Cancelled
         end
-        sleep 0.001
+        sleep 0.1
         :went_on
       end)
       task.cancel
@@ -179,8 +181,8 @@ class CancellationTest < Minitest::Test
       parked(scope.spawn do
         sleep
       ensure
-        NeverBlock.run { |cleaning| 2.times { |i| cleaning.spawn { sleep(0.001) && log << i } } }
-        log << NeverBlock.timeout(10) { sleep(0.001) && :timeout }
+        NeverBlock.run { |cleaning| 2.times { |i| cleaning.spawn { sleep(0.1) && log << i } } }
+        log << NeverBlock.timeout(10) { sleep(0.1) && :timeout }
         log << NB.offload { :offload }
       end).cancel
     end
@@ -223,7 +225,7 @@ class CancellationTest < Minitest::Test
   def test_a_task_that_cancels_its_waiter
     in_run do |scope|
       waiter = nil
-      task = scope.spawn { sleep(0.001) && waiter.cancel && sleep(0.001) && :value }
+      task = scope.spawn { sleep(0.1) && waiter.cancel && sleep(0.1) && :value }
       waiter = scope.spawn { task.value }
       assert_kind_of NeverBlock::Cancelled, raised { waiter.value }
       assert_equal :value, task.value
@@ -307,10 +309,10 @@ class CancellationTest < Minitest::Test
         end
       end)
       task.cancel
-      sleep 0.005
+      sleep 0.5
       assert_predicate task, :alive?
       task.cancel(force: true)
-      sleep 0.001
+      sleep 0.1
       task.cancel
       assert_predicate task, :alive?
       task.cancel(force: true)

@@ -4,19 +4,21 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 require "timeout"
 
 # A deadline that passes while a cancelled task unwinds. Only the deadline ends the waits in the ensure blocks here.
 class CancelledAndLateTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   LateError = Class.new(StandardError)
 
   LIMITS = {
-    "Timeout.timeout" => ->(&block) { Timeout.timeout(0.01, &block) },
-    "Timeout.timeout with a class" => ->(&block) { Timeout.timeout(0.01, LateError, &block) },
-    "NeverBlock.timeout" => ->(&block) { NeverBlock.timeout(0.01, &block) },
-    "move_on_after" => ->(&block) { NeverBlock.move_on_after(0.01, &block) }
+    "Timeout.timeout" => ->(&block) { Timeout.timeout(1, &block) },
+    "Timeout.timeout with a class" => ->(&block) { Timeout.timeout(1, LateError, &block) },
+    "NeverBlock.timeout" => ->(&block) { NeverBlock.timeout(1, &block) },
+    "move_on_after" => ->(&block) { NeverBlock.move_on_after(1, &block) }
   }.freeze
 
   LIMITS.each do |name, limit|
@@ -69,7 +71,7 @@ class CancelledAndLateTest < Minitest::Test
       task = parked(scope.spawn do
         wait_twice(&LIMITS["Timeout.timeout"])
       ensure
-        sleep 0.001
+        sleep 0.1
         log << :waited
       end)
       task.cancel
@@ -81,7 +83,7 @@ class CancelledAndLateTest < Minitest::Test
   def test_a_timeout_whose_block_swallows_the_cancellation_then_ends_it
     in_run do |scope|
       task = parked(scope.spawn do
-        Timeout.timeout(0.01) do
+        Timeout.timeout(1) do
           begin
             begin
               sleep

@@ -3,8 +3,11 @@
 require "test_helper"
 require "neverblock"
 require "monitor"
+require "support/virtual_time"
 
 class ConditionVariableTest < Minitest::Test
+  include NeverBlockTest::VirtualTime
+
   # The wait reacquires its mutex before it is left; otherwise the synchronize around it would unlock a mutex that it
   # doesn't own.
   def test_a_cancellation_waits_for_the_mutex
@@ -37,14 +40,14 @@ class ConditionVariableTest < Minitest::Test
   def test_a_timed_out_wait_returns_nil
     mutex, condition = Mutex.new, ConditionVariable.new
     NeverBlock.run do
-      [0, 0.001].each do |limit|
+      [0, 3].each do |limit|
         mutex.synchronize do
-          assert_nil condition.wait(mutex, limit)
-          assert_nil mutex.sleep(limit)
+          assert_equal(limit, seconds_of { assert_nil condition.wait(mutex, limit) })
+          assert_equal(limit, seconds_of { assert_nil mutex.sleep(limit) })
         end
       end
       monitor = Monitor.new
-      assert_equal false, monitor.synchronize { monitor.new_cond.wait(0.001) }
+      assert_equal(3, seconds_of { assert_equal false, monitor.synchronize { monitor.new_cond.wait(3) } })
     end
   end
 
@@ -53,11 +56,11 @@ class ConditionVariableTest < Minitest::Test
     NeverBlock.run do |scope|
       task = scope.spawn do
         mutex.synchronize do
-          condition.wait(mutex, 0.001) # late; the next one isn't
+          condition.wait(mutex, 3) # late; the next one isn't
           condition.wait(mutex, 60)
         end
       end
-      NeverBlock.pass until task.waits_for&.match?(/sleep \([3-6]\d/)
+      clock.advance(5)
       mutex.synchronize { condition.signal }
       assert_kind_of Integer, task.value
     end

@@ -2,17 +2,19 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 # Enumerators and other fibers inside tasks: they wait, and they belong to their task.
 class EnumeratorTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_waits_inside_an_enumerator_park_the_task
     in_run do |scope|
       log, gate = [], Thread::Queue.new
       scope.spawn do
         3.times do |n|
-          sleep 0.001
+          sleep 0.1
           log << :other
           gate << n
         end
@@ -27,7 +29,7 @@ class EnumeratorTest < Minitest::Test
   def test_many_at_once
     in_run do
       sums = NeverBlock.concurrently(1..200, limit: 200) do |n|
-        values = Enumerator.new { |yielder| 5.times { |i| sleep(0.0001 * (i % 3)) && yielder << n + i } }
+        values = Enumerator.new { |yielder| 5.times { |i| sleep(0.01 * (i % 3)) && yielder << n + i } }
         5.times.sum { values.next }
       end
       assert_equal (1..200).map { |n| n * 5 + 10 }, sums
@@ -36,7 +38,7 @@ class EnumeratorTest < Minitest::Test
 
   def test_one_enumerator_inside_another
     in_run do
-      inner = Enumerator.new { |yielder| 3.times { |n| sleep(0.0005) && yielder << n } }
+      inner = Enumerator.new { |yielder| 3.times { |n| sleep(0.05) && yielder << n } }
       outer = Enumerator.new { |yielder| loop { yielder << inner.next * 10 } }
       assert_equal [0, 10, 20], outer.take(3)
       inner.rewind
@@ -54,7 +56,7 @@ class EnumeratorTest < Minitest::Test
 
   def test_lazy_and_zip
     in_run do
-      slow = Enumerator.new { |yielder| (1..).each { |n| sleep(0.0002) && yielder << n } }
+      slow = Enumerator.new { |yielder| (1..).each { |n| sleep(0.02) && yielder << n } }
       assert_equal [4, 8], slow.lazy.select(&:even?).map { |n| n * 2 }.first(2)
       assert_equal [[1, :a], [2, :b]], slow.lazy.zip(%i[a b].each).first(2)
     end
@@ -63,9 +65,9 @@ class EnumeratorTest < Minitest::Test
   def test_fibers_resumed_by_hand
     in_run do
       fiber = Fiber.new do |first|
-        sleep 0.001
+        sleep 0.1
         second = Fiber.yield(first + 1)
-        sleep 0.001
+        sleep 0.1
         second + 1
       end
       assert_equal [2, 11, false], [fiber.resume(1), fiber.resume(10), fiber.alive?]
@@ -75,12 +77,12 @@ class EnumeratorTest < Minitest::Test
   def test_the_functions_inside_an_enumerator
     in_run do |outer|
       values = Enumerator.new do |yielder|
-        yielder << NeverBlock.run { |scope| scope.spawn { sleep(0.001) && 1 }.value }
+        yielder << NeverBlock.run { |scope| scope.spawn { sleep(0.1) && 1 }.value }
         yielder << NeverBlock.concurrently([1, 2]) { |n| n }.sum
         yielder << NeverBlock.race(-> { sleep }, -> { 4 })
         yielder << NB.offload { 5 }
         yielder << NB.spawn { 6 }.value
-        yielder << raised { NeverBlock.timeout(0.002) { sleep } }.class
+        yielder << raised { NeverBlock.timeout(0.2) { sleep } }.class
       end
       assert_equal [1, 3, 4, 5, 6, NeverBlock::TimeoutError], Array.new(6) { values.next }
     end
@@ -88,9 +90,9 @@ class EnumeratorTest < Minitest::Test
 
   def test_an_error_in_a_nested_run_inside_an_enumerator
     in_run do
-      values = Enumerator.new { |yielder| yielder << NeverBlock.run { |scope| scope.spawn { sleep(0.001) && raise("no") } && sleep } }
+      values = Enumerator.new { |yielder| yielder << NeverBlock.run { |scope| scope.spawn { sleep(0.1) && raise("no") } && sleep } }
       assert_equal "no", raised { values.next }&.message
-      sleep 0.001
+      sleep 0.1
     end
   end
 
@@ -98,7 +100,7 @@ class EnumeratorTest < Minitest::Test
     log = []
     error = raised do
       in_run do |scope|
-        scope.spawn { sleep(0.002) && raise("no") }
+        scope.spawn { sleep(0.2) && raise("no") }
         Enumerator.new do
           sleep
         ensure
@@ -116,7 +118,7 @@ class EnumeratorTest < Minitest::Test
         Enumerator.new do
           sleep
         ensure
-          sleep 0.001
+          sleep 0.1
           log << :ensure
         end.next
       end)
@@ -130,7 +132,7 @@ class EnumeratorTest < Minitest::Test
     on_thread do
       NeverBlock.run do
         100.times { Enumerator.new { |yielder| sleep(0) && (yielder << 1) && sleep }.next }
-        sleep 0.001
+        sleep 0.1
       end
       assert_nothing_left NeverBlock::Scheduler.kept
     end
@@ -141,16 +143,16 @@ class EnumeratorTest < Minitest::Test
     in_run do
       values = Enumerator.new { |yielder| Timeout.timeout(60) { yielder << 1 } && yielder << 2 }
       values.next
-      error = raised { NeverBlock.timeout(0.01) { values.next && sleep } }
+      error = raised { NeverBlock.timeout(1) { values.next && sleep } }
       assert_kind_of NeverBlock::TimeoutError, error
-      sleep 0.001
+      sleep 0.1
     end
   end
 
   def test_an_outer_timeout_ends_before_one_inside_an_enumerator
     in_run do
       values = Enumerator.new do |yielder|
-        Timeout.timeout(0.02) { (yielder << 1) && sleep }
+        Timeout.timeout(2) { (yielder << 1) && sleep }
       rescue Timeout::Error
         yielder << :expired
       end
@@ -162,12 +164,12 @@ class EnumeratorTest < Minitest::Test
   def test_a_suspended_enumerators_timeout_is_raised_when_it_continues
     in_run do
       values = Enumerator.new do |yielder|
-        Timeout.timeout(0.005) { (yielder << 1) && sleep }
+        Timeout.timeout(0.5) { (yielder << 1) && sleep }
       rescue Timeout::Error
         yielder << :expired
       end
       values.next
-      sleep 0.02 # not ours to end
+      sleep 2 # not ours to end
       assert_equal :expired, values.next
     end
   end
@@ -175,10 +177,10 @@ class EnumeratorTest < Minitest::Test
   def test_an_enumerator_that_is_dropped_inside_its_timeout
     on_thread do
       NeverBlock.run do
-        200.times { Enumerator.new { |yielder| Timeout.timeout(0.02) { yielder << 1 } }.next }
-        3.times { GC.start && sleep(0.015) }
+        200.times { Enumerator.new { |yielder| Timeout.timeout(2) { yielder << 1 } }.next }
+        3.times { GC.start && sleep(1.5) }
       end
-      NeverBlock.run { sleep 0.001 }
+      NeverBlock.run { sleep 0.1 }
     end
   end
 
@@ -189,9 +191,9 @@ class EnumeratorTest < Minitest::Test
       count = -> { GC.start.then { ObjectSpace.each_object(Fiber).count(&:alive?) } }
       before = count.call
       10.times do
-        100.times { Enumerator.new { |yielder| Timeout.timeout(0.001) { (yielder << 1) && yielder << 2 } }.next }
+        100.times { Enumerator.new { |yielder| Timeout.timeout(0.1) { (yielder << 1) && yielder << 2 } }.next }
         100.times { Enumerator.new { |yielder| Timeout.timeout(60) { (yielder << 1) && yielder << 2 } }.next }
-        sleep 0.002
+        sleep 0.2
         GC.start
       end
       assert_operator count.call - before, :<, 1000 # of 2,000; a slow machine's stacks show more of them to the collector
@@ -202,7 +204,7 @@ class EnumeratorTest < Minitest::Test
   def test_a_timeout_reaches_a_wait_two_enumerators_deep
     in_run do
       deep = Enumerator.new { sleep }
-      values = Enumerator.new { |yielder| yielder << raised { NeverBlock.timeout(0.005) { deep.next } }.class }
+      values = Enumerator.new { |yielder| yielder << raised { NeverBlock.timeout(0.5) { deep.next } }.class }
       assert_equal NeverBlock::TimeoutError, values.next
     end
   end

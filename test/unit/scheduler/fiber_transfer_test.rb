@@ -2,20 +2,22 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 require "timeout"
 
 # Fibers of a task that transfer to one another: the task's fate when one of them waits, ends or is interrupted.
 class FiberTransferTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   # R4 of the runtime's review: this crashed.
   def test_a_timeout_around_a_transfer_waits_until_its_fiber_continues
     reached = in_run do
       second = nil
       log = []
-      first = Fiber.new { Timeout.timeout(0.005) { second.transfer } && log << :first }
-      second = Fiber.new { sleep(0.02) && log << :second && first.transfer(true) }
+      first = Fiber.new { Timeout.timeout(0.5) { second.transfer } && log << :first }
+      second = Fiber.new { sleep(2) && log << :second && first.transfer(true) }
       first.resume
       log
     end
@@ -44,18 +46,18 @@ class FiberTransferTest < Minitest::Test
 
   def test_an_exception_in_the_target_of_a_transfer_reaches_the_task
     in_run do
-      failing = Fiber.new { sleep(0.001) && raise(IOError, "there") }
+      failing = Fiber.new { sleep(0.1) && raise(IOError, "there") }
       assert_equal "there", raised { failing.transfer }.message
-      sleep 0.001 # the task goes on
+      sleep 0.1 # the task goes on
     end
   end
 
   def test_the_end_of_a_transfers_target_returns_to_the_task
     in_run do |scope|
-      ended = scope.spawn { Fiber.new { sleep 0.001 }.transfer && :never || :went_on }
+      ended = scope.spawn { Fiber.new { sleep 0.1 }.transfer && :never || :went_on }
       assert_equal :went_on, ended.value
       behind = scope.spawn do
-        ending = Fiber.new { sleep 0.001 }
+        ending = Fiber.new { sleep 0.1 }
         Fiber.new { ending.transfer }.resume
       end
       assert_match(/end it with a transfer back/, raised { behind.value }.message)
@@ -64,7 +66,7 @@ class FiberTransferTest < Minitest::Test
 
   def test_a_timeout_of_the_task_ends_the_target_of_its_transfer
     in_run do
-      assert_kind_of Timeout::Error, raised { Timeout.timeout(0.005) { Fiber.new { sleep }.transfer } }
+      assert_kind_of Timeout::Error, raised { Timeout.timeout(0.5) { Fiber.new { sleep }.transfer } }
     end
   end
 
@@ -150,7 +152,7 @@ class FiberTransferTest < Minitest::Test
         raised { sleep }
         log << :never
       ensure
-        sleep 0.001
+        sleep 0.1
         log << :ensure
       end)
       task.fiber.kill
@@ -164,10 +166,10 @@ class FiberTransferTest < Minitest::Test
   def test_a_transfer_back_to_the_fiber_of_the_task
     in_run do
       own = Fiber.current
-      assert_equal 5, Fiber.new { sleep(0.001) && own.transfer(5) }.transfer
+      assert_equal 5, Fiber.new { sleep(0.1) && own.transfer(5) }.transfer
       assert_equal [1, 2], Fiber.new { own.transfer(1, 2) }.transfer
       assert_raises(FiberError) { Fiber.new { own.transfer }.resume }
-      sleep 0.001
+      sleep 0.1
     end
   end
 
@@ -179,7 +181,7 @@ class FiberTransferTest < Minitest::Test
         scope.spawn do
           hand_over([]) { Thread.current.kill }
         ensure
-          sleep 0.001
+          sleep 0.1
           log << :task
         end
       ensure

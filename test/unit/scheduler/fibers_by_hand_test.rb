@@ -2,11 +2,13 @@
 
 require "test_helper"
 require "support/loops"
+require "support/virtual_time"
 
 # Fibers of a loop that are parked, handled by hand: Fiber#raise, #kill, #resume and #transfer.
 class FibersByHandTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
+  include NeverBlockTest::VirtualTime
 
   class Bother < StandardError
   end
@@ -18,12 +20,12 @@ class FibersByHandTest < Minitest::Test
         sleep
       rescue Bother
         events << :rescued
-        sleep 0.001
+        sleep 0.1
         events << :went_on
       end
       fiber.raise(Bother)
       events << :raiser
-      sleep 0.02
+      sleep 2
     end
     assert_equal %i[rescued raiser went_on], events
   end
@@ -37,18 +39,20 @@ class FibersByHandTest < Minitest::Test
       end
       fiber.raise(Bother)
       refute_predicate fiber, :alive?
-      sleep 0.001
+      sleep 0.1
     end
   end
 
   def test_fiber_kill_in_each_wait
     a, b = UNIXSocket.pair
+    input, output = IO.pipe
+    child, gate = spawn("read line; true", in: input), Queue.new
     mutex = Mutex.new
     mutex.lock
     waits = {
       sleep: -> { sleep }, timed: -> { sleep 100 }, read: -> { a.read }, queue: -> { Queue.new.pop }, mutex: -> { mutex.lock },
-      select: -> { IO.select([a]) }, thread: -> { Thread.new { sleep }.join }, process: -> { Process.wait(spawn("sleep 1")) },
-      timeout: -> { Timeout.timeout(100) { sleep } }, offload: -> { NB.offload { sleep 0.05 } }
+      select: -> { IO.select([a]) }, thread: -> { Thread.new { sleep }.join }, process: -> { Process.wait(child) },
+      timeout: -> { Timeout.timeout(100) { sleep } }, offload: -> { NB.offload { gate.pop } }
     }
     standalone do |scheduler|
       waits.each do |name, wait|
@@ -67,7 +71,8 @@ class FibersByHandTest < Minitest::Test
     end
     Thread.list.each { |thread| thread.kill if thread.status == "sleep" && thread.backtrace&.first.to_s.include?(__FILE__) && thread != Thread.main }
     mutex.unlock
-    [a, b].each(&:close)
+    [a, b, input, output, gate].each(&:close)
+    Process.wait(child)
   end
 
   def test_a_task_killed_through_its_fiber
@@ -86,7 +91,7 @@ class FibersByHandTest < Minitest::Test
       task = NB.spawn do
         sleep
       ensure
-        Fiber.schedule { turns << sleep(0.001) }
+        Fiber.schedule { turns << sleep(0.1) }
       end
       NB.pass
       task.fiber.kill
@@ -98,7 +103,7 @@ class FibersByHandTest < Minitest::Test
   def test_resume_of_a_parked_fiber
     in_loop do
       reached = false
-      task = NB.spawn { sleep(0.02) and reached = true }
+      task = NB.spawn { sleep(2) and reached = true }
       NB.pass
       begin
         task.fiber.resume
@@ -114,9 +119,9 @@ class FibersByHandTest < Minitest::Test
   def test_transfer_to_a_parked_fiber
     in_loop do
       reached = false
-      task = NB.spawn { sleep(0.02) and reached = true }
+      task = NB.spawn { sleep(2) and reached = true }
       NB.pass
-      watchdog = NB.spawn { sleep 0.1 }
+      watchdog = NB.spawn { sleep 10 }
       begin
         task.fiber.transfer
       rescue FiberError
@@ -140,9 +145,9 @@ class FibersByHandTest < Minitest::Test
   def test_an_enumerator_whose_block_waits
     in_loop do
       enumerator = Enumerator.new do |yielder|
-        3.times { |i| sleep(0.001) and yielder << i }
+        3.times { |i| sleep(0.1) and yielder << i }
       end
-      other = NB.spawn { 5.times { sleep 0.001 } }
+      other = NB.spawn { 5.times { sleep 0.1 } }
       assert_equal [0, 1, 2], Array.new(3) { enumerator.next }
       assert_raises(StopIteration) { enumerator.next }
       other.join
@@ -152,14 +157,14 @@ class FibersByHandTest < Minitest::Test
   def test_user_fibers_inside_a_task
     in_loop do
       fiber = Fiber.new do
-        sleep 0.001
+        sleep 0.1
         first = Fiber.yield(:first)
-        sleep 0.001
+        sleep 0.1
         [first, :second]
       end
       assert_equal :first, fiber.resume
       assert_equal [:got, :second], fiber.resume(:got)
-      lazy = (1..Float::INFINITY).lazy.map { |i| sleep(0.0001) and i * 2 }.first(3)
+      lazy = (1..Float::INFINITY).lazy.map { |i| sleep(0.01) and i * 2 }.first(3)
       assert_equal [2, 4, 6], lazy
     end
   end
@@ -208,7 +213,7 @@ class FibersByHandTest < Minitest::Test
       tasks = Array.new(50) do
         NB.spawn do
           5.times do
-            sleep(random.rand(0.002))
+            sleep(random.rand(0.2))
           rescue Bother
             survived += 1
           end

@@ -2,17 +2,19 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 # Fiber#raise and Fiber#kill at a task that waits inside an Enumerator: Ruby transfers to the Enumerator's fiber, and no
 # hook is told of the caller.
 class InnerFibersStruckTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   STRIKES = {"raise" => ->(fiber) { fiber.raise(IOError, "struck") }, "kill" => :kill.to_proc}.freeze
 
   # The caller's position, in the fiber that the loop switched to last.
   BEFORE = {
-    "in its own fiber" => -> { sleep 0.001 },
+    "in its own fiber" => -> { sleep 0.1 },
     "in an Enumerator that has yielded" => -> { waiting { |yielder| yielder << 1 }.next },
     "in one that has ended" => -> { assert_raises(StopIteration) { waiting {}.next } },
     "in one that has failed" => -> { assert_raises(KeyError) { waiting { raise KeyError }.next } },
@@ -30,7 +32,7 @@ class InnerFibersStruckTest < Minitest::Test
             instance_exec(&before)
             call.call(victim.fiber)
             log << :caller
-            sleep 0.001
+            sleep 0.1
             log << :later
           end.join
           victim.join
@@ -49,7 +51,7 @@ class InnerFibersStruckTest < Minitest::Test
         values = waiting do |yielder|
           call.call(victim.fiber)
           log << :caller
-          sleep 0.001
+          sleep 0.1
           yielder << 1
         end
         assert_equal 1, values.next
@@ -64,7 +66,7 @@ class InnerFibersStruckTest < Minitest::Test
   # An Enumerator whose block waits first.
   def waiting
     Enumerator.new do |yielder|
-      sleep 0.001
+      sleep 0.1
       yield yielder
     end
   end

@@ -4,11 +4,13 @@
 
 require "test_helper"
 require "support/loops"
+require "support/virtual_time"
 
 # IO#timeout, as without a scheduler: every wait for the stream raises IO::TimeoutError.
 class IoTimeoutTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
+  include NeverBlockTest::VirtualTime
 
   READS = {
     read: ->(io) { io.read }, gets: ->(io) { io.gets }, readpartial: ->(io) { io.readpartial(1) }, getc: ->(io) { io.getc },
@@ -19,9 +21,9 @@ class IoTimeoutTest < Minitest::Test
     define_method("test_#{name}_times_out") do
       [UNIXSocket.pair, IO.pipe].each do |a, b|
         in_loop do
-          a.timeout = 0.02
+          a.timeout = 2
           ticks = 0
-          ticker = NB.spawn { loop { sleep(0.001) and ticks += 1 } }
+          ticker = NB.spawn { loop { sleep(0.1) and ticks += 1 } }
           NB.pass # its first sleep has begun, and ends first
           assert_raises(IO::TimeoutError) { read.call(a) }
           assert_operator ticks, :>, 0
@@ -35,7 +37,7 @@ class IoTimeoutTest < Minitest::Test
   def test_write_times_out
     in_loop do
       IO.pipe do |_r, w|
-        w.timeout = 0.02
+        w.timeout = 2
         assert_raises(IO::TimeoutError) { w.write("x" * 1_000_000) }
       end
     end
@@ -44,7 +46,7 @@ class IoTimeoutTest < Minitest::Test
   def test_accept_times_out
     in_loop do
       TCPServer.open("127.0.0.1", 0) do |server|
-        server.timeout = 0.02
+        server.timeout = 2
         assert_raises(IO::TimeoutError) { server.accept }
       end
     end
@@ -54,7 +56,7 @@ class IoTimeoutTest < Minitest::Test
     in_loop do
       IO.pipe do |r, w|
         r.timeout = 10
-        NB.spawn { 3.times { sleep(0.002) and w.puts("line") } }
+        NB.spawn { 3.times { sleep(0.2) and w.puts("line") } }
         assert_equal ["line\n"] * 3, Array.new(3) { r.gets }
       end
     end
@@ -64,8 +66,8 @@ class IoTimeoutTest < Minitest::Test
     in_loop do
       IO.pipe do |r, _w|
         r.timeout = 10
-        assert_nil r.wait_readable(0.01)
-        assert_nil IO.select([r], nil, nil, 0.01)
+        assert_nil r.wait_readable(1)
+        assert_nil IO.select([r], nil, nil, 1)
       end
     end
   end
@@ -73,13 +75,13 @@ class IoTimeoutTest < Minitest::Test
   def test_the_stream_is_usable_afterwards
     in_loop do
       IO.pipe do |r, w|
-        r.timeout = 0.01
+        r.timeout = 1
         3.times { assert_raises(IO::TimeoutError) { r.readpartial(1) } }
         w.write("late")
         assert_equal "late", r.readpartial(10)
         r.timeout = nil
         reader = NB.spawn { r.readpartial(1) }
-        assert_nil reader.join(0.03)
+        assert_nil reader.join(3)
         w.write("x")
         assert_equal "x", reader.value
       end

@@ -4,6 +4,7 @@
 
 require "test_helper"
 require "support/loops"
+require "support/virtual_time"
 require "tempfile"
 
 # Direct calls of io_read, io_write, io_pread and io_pwrite, in both of Ruby's interfaces: up to 4.0 (io, buffer,
@@ -11,6 +12,7 @@ require "tempfile"
 class TransferHooksTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
+  include NeverBlockTest::VirtualTime
 
   EAGAIN = -Errno::EAGAIN::Errno
 
@@ -36,14 +38,14 @@ class TransferHooksTest < Minitest::Test
 
   def test_v3_read_waits_for_the_first_byte
     standalone do |s|
-      Fiber.schedule { sleep(0.01) and @w.write("late") }
+      Fiber.schedule { sleep(1) and @w.write("late") }
       assert_equal 4, s.io_read_v3(@r, @buffer, 0, 0)
     end
   end
 
   def test_v3_read_waits_for_the_given_length
     standalone do |s|
-      Fiber.schedule { %w[ab cd ef].each { |part| sleep(0.002) and @w.write(part) } }
+      Fiber.schedule { %w[ab cd ef].each { |part| sleep(0.2) and @w.write(part) } }
       assert_equal 6, s.io_read_v3(@r, @buffer, 5, 0)
       assert_equal "abcdef", @buffer.get_string(0, 6)
     end
@@ -170,7 +172,7 @@ class TransferHooksTest < Minitest::Test
     a, b = UNIXSocket.pair
     standalone do |s|
       assert_equal EAGAIN, s.io_read_v4(a, @buffer, 0, 16)
-      Fiber.schedule { sleep(0.005) and b.write("socket") }
+      Fiber.schedule { sleep(0.5) and b.write("socket") }
       assert_equal 6, s.io_read_v3(a, @buffer, 0, 0)
       assert_equal 6, s.io_write_v3(a, @buffer.slice(0, 6), 6, 0)
       assert_equal 6, s.io_read_v4(b, @buffer, 0, 16)
@@ -195,7 +197,7 @@ class TransferHooksTest < Minitest::Test
   # ---- calls by core ----
   def test_core_methods
     in_loop do
-      NB.spawn { 5.times { sleep(0.001) and @w.write("line\n") } and @w.write("tail") and @w.close }
+      NB.spawn { 5.times { sleep(0.1) and @w.write("line\n") } and @w.write("tail") and @w.close }
       assert_equal "line\n", @r.gets
       assert_equal "li", @r.read(2)
       assert_equal "ne\n", @r.readpartial(3)
@@ -209,7 +211,7 @@ class TransferHooksTest < Minitest::Test
 
   def test_sysread_and_syswrite_wait
     in_loop do
-      NB.spawn { sleep(0.01) and @w.syswrite("sys") }
+      NB.spawn { sleep(1) and @w.syswrite("sys") }
       assert_equal "sys", @r.sysread(10)
       filler = NB.spawn { 40.times { @w.syswrite("x" * 65_536) } }
       total = 0

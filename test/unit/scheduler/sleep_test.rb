@@ -4,39 +4,29 @@
 
 require "test_helper"
 require "support/loops"
+require "support/virtual_time"
 
-# sleep and its hook.
+# sleep and its hook. The kernel's timers: test/integration/engine/kernel_timers_test.rb.
 class SleepTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
+  include NeverBlockTest::VirtualTime
 
   def test_sleepers_wake_in_the_order_of_their_deadlines
-    deadlines = []
-    in_loop do
-      [0.03, 0.01, 0.02, 0.0].each do |seconds|
-        NB.spawn do
-          deadline = now + seconds # a slow machine begins the sleeps one after another
-          sleep(seconds) and deadlines << deadline
-        end
-      end
-    end
-    assert_equal [4, deadlines.sort], [deadlines.size, deadlines]
+    woken = []
+    in_loop { [3, 1, 2, 0].each { |seconds| NB.spawn { sleep(seconds) and woken << [seconds, clock.elapsed] } } }
+    assert_equal [[0, 0.0], [1, 1.0], [2, 2.0], [3, 3.0]], woken
   end
 
   def test_a_thousand_sleep_at_once
-    start = now
-    in_loop { 1_000.times { |i| NB.spawn { sleep(0.05 + (i % 10) * 0.001) } } }
-    assert_operator now - start, :>=, 0.05
-    assert_operator now - start, :<, 10
+    woken = []
+    in_loop { 1_000.times { |i| NB.spawn { sleep(5 + i % 10) and woken << clock.elapsed } } }
+    assert_equal (5.0..14.0).step(1).flat_map { |second| [second] * 100 }, woken
   end
 
-  def test_never_too_short
+  def test_any_number_of_seconds
     in_loop do
-      [0.0001, 0.001, 0.0123, Rational(1, 100)].each do |seconds|
-        start = now
-        sleep(seconds)
-        assert_operator now - start, :>=, seconds.to_f
-      end
+      [0.0001, 0.001, 12.3, 7, Rational(1, 100)].each { |seconds| assert_in_delta seconds, seconds_of { sleep(seconds) }, 1e-6 }
     end
   end
 
@@ -71,11 +61,11 @@ class SleepTest < Minitest::Test
 
   def test_the_hook_called_directly
     standalone do |s|
-      assert_equal false, s.kernel_sleep(0.001)
-      assert_equal true, s.kernel_sleep(0)
+      assert_equal(5.0, seconds_of { assert_equal false, s.kernel_sleep(5) })
+      assert_equal(0.0, seconds_of { assert_equal true, s.kernel_sleep(0) })
       me = Fiber.current
-      Fiber.schedule { sleep(0.001) and s.unblock(Mutex.new, me) } # as core ends Mutex#sleep
-      assert_equal true, s.kernel_sleep(100)
+      Fiber.schedule { sleep(1) and s.unblock(Mutex.new, me) } # as core ends Mutex#sleep
+      assert_equal(1.0, seconds_of { assert_equal true, s.kernel_sleep(100) })
       assert_raises(ArgumentError) { s.kernel_sleep(1, 2) }
     end
   end
@@ -98,7 +88,7 @@ class SleepTest < Minitest::Test
       mutex = Mutex.new
       mutex.synchronize do
         other = NB.spawn { mutex.synchronize { :had } }
-        mutex.sleep(0.02)
+        assert_equal(2.0, seconds_of { mutex.sleep(2) })
         assert_equal :had, other.value
         assert_predicate mutex, :owned?
       end

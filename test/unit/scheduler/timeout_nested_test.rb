@@ -2,12 +2,14 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 require "timeout"
 
 # Timeouts inside timeouts: the one that is due unwinds its own block, and no other.
 class TimeoutNestedTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   class Own < StandardError; end
 
@@ -15,7 +17,7 @@ class TimeoutNestedTest < Minitest::Test
     in_run do
       log = []
       error = raised do
-        NeverBlock.timeout(0.01) do
+        NeverBlock.timeout(1) do
           Timeout.timeout(60) { sleep }
         rescue Timeout::Error
           log << :inner
@@ -30,7 +32,7 @@ class TimeoutNestedTest < Minitest::Test
     in_run do
       log = []
       value = NeverBlock.timeout(60) do
-        Timeout.timeout(0.01) { sleep }
+        Timeout.timeout(1) { sleep }
       rescue Timeout::Error => error
         log << error.class
         :rescued
@@ -43,10 +45,10 @@ class TimeoutNestedTest < Minitest::Test
     in_run do
       20.times do
         error = raised do
-          NeverBlock.timeout(0.003) do
-            Timeout.timeout(0.003) { sleep }
-          rescue Timeout::Error # the inner may be some microseconds later, but never take the outer's place
-            sleep
+          NeverBlock.timeout(3) do
+            Timeout.timeout(3) { sleep }
+          rescue Timeout::Error
+            flunk "the inner one took its place"
           end
         end
         assert_kind_of NeverBlock::TimeoutError, error
@@ -57,8 +59,8 @@ class TimeoutNestedTest < Minitest::Test
   def test_with_both_overdue_the_outer_one_is_raised
     in_run do
       error = raised do
-        NeverBlock.timeout(0.004) do
-          Timeout.timeout(0.002) { NB.neverblock(false) { sleep 0.01 } && sleep }
+        NeverBlock.timeout(4) do
+          Timeout.timeout(2) { hold(10) && sleep }
         rescue Timeout::Error
           flunk "the inner one claimed it"
         end
@@ -71,7 +73,7 @@ class TimeoutNestedTest < Minitest::Test
     in_run do
       log = []
       error = raised do
-        Timeout.timeout(0.005) do
+        Timeout.timeout(0.5) do
           Timeout.timeout(60, Own) { sleep }
         rescue Own, StandardError
           log << :inner
@@ -85,7 +87,7 @@ class TimeoutNestedTest < Minitest::Test
   def test_an_outer_class_is_raised_inside_an_inner_one_without_a_class
     in_run do
       log = []
-      value = Timeout.timeout(0.005, Own) do
+      value = Timeout.timeout(0.5, Own) do
         Timeout.timeout(60) do
           sleep
         rescue Own
@@ -99,20 +101,19 @@ class TimeoutNestedTest < Minitest::Test
 
   def test_the_same_class_twice
     in_run do
-      error = raised { Timeout.timeout(0.005, Own, "outer") { Timeout.timeout(60, Own, "inner") { sleep } } }
+      error = raised { Timeout.timeout(0.5, Own, "outer") { Timeout.timeout(60, Own, "inner") { sleep } } }
       assert_equal "outer", error.message
-      error = raised { Timeout.timeout(60, Own, "outer") { Timeout.timeout(0.005, Own, "inner") { sleep } } }
+      error = raised { Timeout.timeout(60, Own, "outer") { Timeout.timeout(0.5, Own, "inner") { sleep } } }
       assert_equal "inner", error.message
     end
   end
 
-  slow "it waits for a timeout"
   def test_the_outer_is_due_while_an_inner_ensure_waits
     in_run do
       log = []
       error = raised do
-        NeverBlock.timeout(0.7) do # must not have come before the inner one's ensure waits
-          Timeout.timeout(0.002) do
+        NeverBlock.timeout(7) do
+          Timeout.timeout(2) do
             sleep
           ensure
             begin
@@ -133,12 +134,12 @@ class TimeoutNestedTest < Minitest::Test
       reached = []
       nest = lambda do |level|
         return sleep if level == 20
-        NeverBlock.timeout((level == 10) ? 0.005 : 60) { nest.call(level + 1) }
+        NeverBlock.timeout((level == 10) ? 0.5 : 60) { nest.call(level + 1) }
       ensure
         reached << level
       end
       error = raised { nest.call(0) }
-      assert_match(/after 0.005 s/, error.message)
+      assert_match(/after 0.5 s/, error.message)
       assert_equal 20.downto(0).to_a, reached
     end
   end

@@ -287,7 +287,7 @@ static bool turn(nb_engine_t *engine) {
     nb_mailbox_drain(engine);
     bool looked = engine->quiet && !next; /* the last turn found nothing, and no fiber has run since */
     if (kernel_may_wake(engine) && !looked) {
-        if (runnable(engine) && engine->turn % VERIFY_TURNS == 0) nb_descriptors_verify(engine);
+        if (engine->turn % VERIFY_TURNS == 0) nb_descriptors_verify(engine); /* else a stale event could keep it busy */
         poll_kernel(engine, 0);
     }
     nb_deferred_starts_begin(engine);

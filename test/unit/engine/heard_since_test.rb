@@ -4,10 +4,12 @@
 
 require "test_helper"
 require "support/loops"
+require "support/virtual_time"
 
 # The time of the last poll tells the loop's own delay apart from the peer's.
 class HeardSinceTest < Minitest::Test
   include NeverBlockTest::Loops
+  include NeverBlockTest::VirtualTime
 
   # An event that arrived while the loop was blocked has arrived after the poll before that, not after the block.
   def test_events_that_arrived_while_the_loop_was_held
@@ -18,7 +20,7 @@ class HeardSinceTest < Minitest::Test
       sleep 0 # a look at the kernel
       writer << "x"
       written = now
-      hold(0.05)
+      hold(5)
       Fiber.schedule { reader.wait_readable }.then { scheduler.kernel_sleep(0.0) }
       assert_operator scheduler.heard_since, :<=, written
     end
@@ -32,18 +34,11 @@ class HeardSinceTest < Minitest::Test
       Thread.new do
         Thread.pass until loop_thread.status == "sleep"
         asleep = now
-        Kernel.sleep(0.05) && writer << "x"
+        writer << "x"
       end
       reader.wait_readable
       assert_operator scheduler.heard_since, :>, asleep
       assert_operator scheduler.heard_since, :<=, now
     end
-  end
-
-  private
-
-  def hold(seconds)
-    ending = now + seconds
-    nil while now < ending
   end
 end

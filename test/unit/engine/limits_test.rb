@@ -122,7 +122,8 @@ class LimitsTest < Minitest::Test
     assert_equal "[0, 3]\n", assert_ruby(<<~RUBY)
       require "neverblock"
       p(NeverBlock.run do
-        pids = [spawn("sleep 0.05"), spawn("sleep 0.05; exit 3")]
+        reader, writer = IO.pipe
+        pids = [0, 3].map { |status| spawn("read line; exit \#{status}", in: reader) }
         files = []
         Process.setrlimit(:NOFILE, 40)
         begin
@@ -130,7 +131,10 @@ class LimitsTest < Minitest::Test
         rescue Errno::EMFILE
           nil
         end
-        NB.concurrently(pids) { |pid| Process.wait2(pid).last.exitstatus }
+        statuses = pids.map { |pid| NB.spawn { Process.wait2(pid).last.exitstatus } }
+        NB.pass until statuses.all? { |task| task.waits_for && task.state == :running }
+        writer.puts(1, 2)
+        statuses.map(&:value)
       end)
     RUBY
   end

@@ -3,34 +3,38 @@
 # engines: every - each engine wakes in its own way
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 # A wake-up ends its own wait and no other; a late one, for a wait that was left, has no effect.
 class WakeUpsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
-  SHORT = 0.02 # seconds of a sleep, which begins just before the late wake-up
+  SHORT = 20 # seconds of a sleep, which begins just before the late wake-up
 
   def left(seconds = 0.001, &wait) = assert_kind_of(Timeout::Error, raised { Timeout.timeout(seconds, &wait) })
 
-  # The late wake-ups come while the task sleeps.
+  # The late wake-ups come while the task sleeps: virtual time passes only when no thread or process goes on.
   def assert_sleeps_through(late)
-    start = now
-    late.call
-    sleep SHORT
-    assert_operator now - start, :>=, SHORT
+    slept = seconds_of do
+      late.call
+      sleep SHORT
+    end
+    assert_operator slept, :>=, SHORT
   end
 
   # R2 of the runtime's review
   def test_an_abandoned_offloaded_call_ends_no_other_wait
-    gate = Thread::Queue.new
+    gate, last = Thread::Queue.new, Thread::Queue.new
     begun = ended = 0
     in_run do
       left(0.005) { NB.offload { (begun += 1) && gate.pop && ended += 1 } } until begun >= 8 # on a busy machine some are withdrawn
       assert_sleeps_through(-> { 4.times { gate << true } })
       pass_until("the end of half of them") { ended == 4 }
       gate.close
-      assert_equal :done, Thread.new { sleep(SHORT) && :done }.value
+      NB.spawn { sleep(SHORT) && last << :done }
+      assert_equal :done, Thread.new { last.pop }.value
       assert_equal 4, ended
     ensure
       gate.close
@@ -97,43 +101,6 @@ class WakeUpsTest < Minitest::Test
       left { semaphore.acquire }
       left { NeverBlock.select(Thread::Queue.new, gate) }
       assert_sleeps_through(-> { (gate << true) && promise.fulfill && semaphore.release })
-    end
-  end
-
-  # The loop sleeps, and must be told to ask again.
-  def test_a_leaver_that_refuses_another_thread_is_asked_again
-    asked = 0
-    in_run do |scope|
-      ticket = NeverBlock::Scheduler::Ticket.new(Fiber.scheduler)
-      leaver = Object.new
-      leaver.define_singleton_method(:leaving) { (asked += 1) == 2 && ticket.signal && false }
-      task = parked(scope.spawn { ticket.wait(leaver) })
-      loop_thread = Thread.current
-      Thread.new { wait_until("the loop to sleep") { loop_thread.status == "sleep" } && task.cancel }
-      task.join
-    end
-    assert_equal 2, asked
-  end
-
-  # The last check for interrupts before the loop sleeps lets other threads and signal handlers run. Regression: their
-  # wake-ups waited for the next event.
-  def test_a_wake_up_during_the_last_check_before_the_loop_sleeps
-    queue = Thread::Queue.new
-    waker = Module.new do
-      define_method(:pending_interrupt?) do |*classes|
-        queue << :woken if queue.num_waiting > 0
-        super(*classes)
-      end
-    end
-    in_run do |scope|
-      event = false
-      masked = scope.spawn { Thread.handle_interrupt(IOError => :never) { sleep(5) && event = true } }
-      NB.pass
-      Thread.current.singleton_class.prepend(waker)
-      assert_equal [[:woken, false]] * 3, Array.new(3) { [queue.pop, event] }
-    ensure
-      waker.remove_method(:pending_interrupt?)
-      masked.cancel
     end
   end
 end

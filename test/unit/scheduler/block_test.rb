@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# engines: one - the fibers of one loop wake one another
-
 require "test_helper"
 require "support/loops"
 require "support/virtual_time"

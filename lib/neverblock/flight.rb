@@ -100,6 +100,9 @@ module NeverBlock
     # @return [Integer] the number of running computations, without those that were forgotten
     def size = @table.size
 
+    # @return [Integer] the number of callers that wait for a computation: followers, or with `owned: true` all callers
+    def waiting = @table.waiting
+
     private
 
     def check_error(error)

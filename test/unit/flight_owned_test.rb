@@ -22,7 +22,7 @@ class FlightOwnedTest < Minitest::Test
   def teardown
     @gate.close
     wait_until("the end of all computations") { @flight.size.zero? }
-    assert_empty @flight.instance_variable_get(:@table).instance_variable_get(:@waits)
+    assert_equal 0, @flight.waiting
   end
 
   # -- one computation for all
@@ -47,7 +47,7 @@ class FlightOwnedTest < Minitest::Test
 
   def test_loops_and_threads_share_one_computation
     threads = Array.new(2) { Thread.new { in_run { |scope| ask(scope, 3) { :value }.map(&:value) } } }
-    wait_until("the loops to ask") { waiting == 6 }
+    wait_until("the loops to ask") { @flight.waiting == 6 }
     threads << asking_thread { :value }
     @gate.close
     assert_equal [:value] * 7, threads.flat_map(&:value)
@@ -301,7 +301,7 @@ class FlightOwnedTest < Minitest::Test
     loop_thread = Thread.new do
       raised { NeverBlock.run { |scope| ask(scope, 2) { flunk } && ending.pop && raise("the loop ends") } }
     end
-    wait_until { waiting == 2 }
+    wait_until { @flight.waiting == 2 }
     caller = asking_thread { @runs }
     ending << true
     assert_equal "the loop ends", loop_thread.value.message
@@ -554,10 +554,10 @@ class FlightOwnedTest < Minitest::Test
 
   # A thread that asks, once it waits and the computation has begun.
   def asking_thread(&block)
-    before = waiting
+    before = @flight.waiting
     thread = Thread.new { call(&block) }
     thread.report_on_exception = false
-    wait_until("the thread to wait") { waiting > before && @runs >= 1 && thread.stop? }
+    wait_until("the thread to wait") { @flight.waiting > before && @runs >= 1 && thread.stop? }
     thread
   end
 
@@ -570,17 +570,15 @@ class FlightOwnedTest < Minitest::Test
     end
   end
 
-  def waiting = @flight.instance_variable_get(:@table).instance_variable_get(:@waits).size
-
   # Opens the gate, and has the lock of the flight.
   def with_the_lock_held
-    lock = @flight.instance_variable_get(:@table).instance_variable_get(:@mutex)
     held, free = Thread::Queue.new, Thread::Queue.new
     thread = Thread.new do
-      lock.synchronize do
+      @flight.forget_if do
         @gate.close
         held << true
         free.pop
+        false
       end
     end
     held.pop

@@ -50,6 +50,16 @@ class FlightTest < Minitest::Test
     assert_equal 0, @flight.size
   end
 
+  def test_the_callers_that_wait_are_counted
+    NeverBlock.run do
+      tasks = ask(3) { compute { :answer } }
+      wait_until { @flight.waiting == 2 } # for the third
+      open_gate(after: 3)
+      tasks.each(&:value)
+      assert_equal 0, @flight.waiting
+    end
+  end
+
   def test_keys_do_not_wait_for_each_other
     NeverBlock.run do
       slow = ask(1) { compute { :slow } }.first

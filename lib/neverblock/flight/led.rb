@@ -26,6 +26,9 @@ module NeverBlock
         attempt.value
       end
 
+      # @return [Integer]
+      def waiting = locked { @followed.size }
+
       private
 
       # Computes, or waits for the leader. The ensure removes the entry by key, because an interrupt may come

@@ -38,6 +38,9 @@ module NeverBlock
           "Call again", cause: work.ended_by
       end
 
+      # @return [Integer]
+      def waiting = locked { (@process == Process.pid) ? @waits.size : 0 }
+
       # Called by a work when it begins.
       # @param work [Work]
       # @return [Boolean] false: its callers had left before

@@ -244,12 +244,16 @@ static void poll_kernel(nb_engine_t *engine, uint64_t nanoseconds) {
     engine->backend->dispatch(engine);
 }
 
-/* The back end may leave completions of operations for a wait: see uring.c. */
-static void look_for_completions(nb_engine_t *engine) {
-    if (!engine->operation_count) return;
-    engine->backend->wait(engine, 1);
-    engine->backend->dispatch(engine);
+/* Asks the kernel once more. The back end may leave completions of operations for a wait: see uring.c. */
+static bool look_again(nb_engine_t *engine) {
+    if (engine->operation_count) {
+        engine->backend->wait(engine, 1);
+        engine->backend->dispatch(engine);
+    } else {
+        poll_kernel(engine, 0);
+    }
     nb_deferred_starts_begin(engine);
+    return runnable(engine);
 }
 
 /* Whether the loop must not simply wait in the kernel. A fiber may still settle when the clock has become real. */
@@ -260,9 +264,9 @@ static bool jump(nb_engine_t *engine) {
     uint64_t deadline = nb_next_deadline(engine);
     bool settling = !nb_list_empty(&engine->settling);
     if (!settling && deadline == NB_NEVER) return false;
-    look_for_completions(engine);
-    if (runnable(engine)) return true;
+    if (look_again(engine)) return true;
     if (nb_clock_is_virtual() && nb_is_outstanding(engine, !settling)) return false;
+    if (look_again(engine)) return true; /* what has arrived since the first look is not on its way any more */
     if (!settling) nb_clock_advance_to(deadline);
     while (!nb_list_empty(&engine->settling)) {
         nb_wait_t *wait = NB_ENTRY(engine->settling.next, nb_wait_t, queue);

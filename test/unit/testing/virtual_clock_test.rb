@@ -107,6 +107,23 @@ class VirtualClockTest < Minitest::Test
     assert_operator Process.clock_gettime(Process::CLOCK_MONOTONIC) - real, :<, 600
   end
 
+  # The loop looks at other threads last of all.
+  def test_bytes_that_arrive_while_the_loop_looks_around_come_before_a_limit
+    {pipe: -> { IO.pipe }, tcp: -> { tcp_pair }}.each do |kind, pair|
+      VirtualClock.run do |clock|
+        scheduler = NeverBlock::Scheduler.current
+        reader, writer = pair.call
+        idle = Thread.new { Queue.new.pop }
+        scheduler.define_singleton_method(:threads_outstanding?) { writer.write("x").zero? }
+        assert_equal "x", NeverBlock.timeout(60) { reader.read(1) }, kind
+        assert_in_delta 0.0, clock.elapsed, 1e-5, kind
+      ensure
+        scheduler.singleton_class.remove_method(:threads_outstanding?)
+        idle.kill
+      end
+    end
+  end
+
   def test_a_process_is_waited_for_in_real_time
     VirtualClock.run do |clock|
       assert_equal "done\n", NeverBlock.timeout(30) { `sleep 0.05; echo done` }

@@ -1,19 +1,19 @@
 # frozen_string_literal: true
 
 require "neverblock"
-require_relative "loops"
 require_relative "scripted_upstream"
+require_relative "virtual_loop"
 
 module NeverBlockTest
-  # Exchanges with scripted upstreams. A test class runs its cases in a loop, and those of a subclass that includes
-  # Outside run on a thread without one:
+  # Exchanges with scripted upstreams. A test class runs its cases in a loop on a virtual clock, together with the
+  # upstreams. Those of a subclass that includes Outside run on a thread without a loop:
   #
   #   class ProxyReuseTest < Minitest::Test
   #     include NeverBlockTest::Proxied
   #
   #     def test_one
   #       play(->(peer) { peer.request and peer << "HTTP/1.1 204 x\r\n\r\n" })
-  #       client { assert_equal 204, ask.status }
+  #       assert_equal 204, ask.status
   #     end
   #
   #     class Outside < self
@@ -24,6 +24,7 @@ module NeverBlockTest
   # At the end of a test no connection may be in use.
   module Proxied
     include Helpers
+    include VirtualLoop
 
     Proxy = NeverBlock::Proxy
     OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -45,10 +46,11 @@ module NeverBlockTest
     # @return [ScriptedUpstream]
     attr_reader :scripted
 
-    # Runs the block as a proxy would.
-    def client(&)
-      Timeout.timeout(LIMIT) { NeverBlock.run(&) }
-    end
+    # @return [Numeric] seconds of a limit that the upstream lets pass
+    def brief = 30
+
+    # Waits until the upstream and the task, which is from `aside`, do nothing but wait.
+    def settle(_aside = nil) = clock.settle
 
     # Runs the block at the same time.
     # @return [Task, Thread]
@@ -94,9 +96,22 @@ module NeverBlockTest
       end
     end
 
-    # The same without a loop.
+    # The same without a loop, where waits take real time. The first use of `clock` makes the clock virtual: then time
+    # stands still, except for `clock.advance`.
     module Outside
-      def client(&) = Timeout.timeout(LIMIT, &)
+      def in_loop(**, &) = on_thread(&)
+
+      def with_virtual_clock
+        yield
+      ensure
+        @clock&.stop
+      end
+
+      def clock = @clock ||= NeverBlock::Testing::VirtualClock.start
+
+      def brief = 0.05
+
+      def settle(aside = nil) = wait_until("a wait") { aside.stop? }
 
       def aside(&) = Thread.new(&).tap { |thread| thread.report_on_exception = false }
     end

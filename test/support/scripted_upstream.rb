@@ -1,11 +1,12 @@
 # frozen_string_literal: true
 
+require "neverblock"
 require "openssl"
 require "socket"
 
 module NeverBlockTest
   # An upstream that does what a test says, byte by byte: a block for each connection, the last one for all that follow.
-  # It runs on threads of its own.
+  # If it is made in a loop, it runs in tasks of that loop, so that a virtual clock may jump; else on threads of its own.
   #
   #   upstream = ScriptedUpstream.new(
   #     ->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" }
@@ -63,6 +64,9 @@ module NeverBlockTest
         true
       end
 
+      # Keeps the connection open, and reads and writes nothing.
+      def hold = Thread::Queue.new.pop
+
       # Closes with a reset.
       def reset
         @io.to_io.setsockopt(Socket::SOL_SOCKET, Socket::SO_LINGER, [1, 0].pack("ii"))
@@ -108,8 +112,8 @@ module NeverBlockTest
       @server = path ? UNIXServer.new(path) : TCPServer.new(host, 0)
       @requests = []
       @connections = 0
-      @threads = []
-      @accepting = Thread.new { accept }
+      @playing = []
+      @accepting = begin_aside { accept }
     end
 
     # @return [Boolean] whether it has a port
@@ -126,20 +130,30 @@ module NeverBlockTest
 
     # @raise [Exception] that ended a script
     def close
-      @accepting.kill.join
-      @threads.each { |thread| thread.kill.join }
+      [@accepting, *@playing].each { |one| end_aside(one) }
       @server.close
       raise @failure if @failure
     end
 
     private
 
+    # @return [NeverBlock::Task, Thread]
+    def begin_aside(&)
+      NeverBlock::Scheduler.current ? NeverBlock.spawn(transient: true, &) : Thread.new(&)
+    end
+
+    def end_aside(one)
+      return one.kill.join if Thread === one
+      one.cancel
+      one.join
+    end
+
     def accept
       loop do
         socket = @server.accept
         script = @scripts[@connections] || @scripts.last
         @connections += 1
-        @threads << Thread.new { play(socket, script) }
+        @playing << begin_aside { play(socket, script) }
       end
     end
 

@@ -2,24 +2,24 @@
 
 require "test_helper"
 require "neverblock"
+require "support/virtual_time"
 
 # Which upstream gets a request, and which one is left alone.
 class ProxyBackendsTest < Minitest::Test
+  include NeverBlockTest::VirtualTime
+
   Proxy = NeverBlock::Proxy
-
-  # The clock is the test's.
-  class Timed < Proxy::Backends
-    attr_accessor :time
-
-    private
-
-    def now = time
-  end
 
   def backends(count = 3, most_failures: 3, shortest: 10, longest: 100)
     all = Array.new(count) { |number| Proxy::Backend.new(Proxy::ConnectionPool.new(Proxy::Upstream.new("http://127.0.0.1:#{number + 1}"))) }
-    Timed.new(all, most_failures:, shortest:, longest:, random: Class.new { def self.rand = 1.0 }).tap { |backends| backends.time = 0.0 }
+    Proxy::Backends.new(all, most_failures:, shortest:, longest:, random: Class.new { def self.rand = 1.0 })
   end
+
+  # Moves the time to so many seconds after the start.
+  def at(seconds) = clock.advance(seconds - clock.elapsed)
+
+  # @return [Float] seconds from now until it gets requests again
+  def pause(backend) = (backend.out_until - now).round(6)
 
   def picks(backends, count) = Array.new(count) { backends.pick([]).tap { |backend| backends.release(backend) } }
 
@@ -79,7 +79,7 @@ class ProxyBackendsTest < Minitest::Test
     backends.failed(bad, connect: true)
     assert_equal [good], picks(backends, 4).uniq
     assert_equal [1, 1, true], bad.stats.values_at(:connect_failures, :taken_out, :out)
-    backends.time = 10.5
+    at 10.5
     assert_includes picks(backends, 2), bad
   end
 
@@ -88,7 +88,7 @@ class ProxyBackendsTest < Minitest::Test
     backends = backends(2)
     bad = backends.all.first
     assert_equal [false, nil, nil, 10.0, nil], [backends.well(bad), *Array.new(4) { backends.failed(bad, connect: false) }]
-    backends.time = 11.0
+    at 11.0
     assert_nil backends.failed(bad, connect: true), "it stays out, for longer"
     assert_equal [true, false], Array.new(2) { backends.well(bad) }
     assert_equal 10.0, backends.failed(bad, connect: true)
@@ -99,10 +99,10 @@ class ProxyBackendsTest < Minitest::Test
   def test_the_log_has_one_line_of_a_kind_a_second
     backends = backends(2)
     bad = backends.all.first
-    change = ->(time, well) { (backends.time = time) && (well ? backends.well(bad) : !backends.failed(bad, connect: true).nil?) }
+    change = ->(time, well) { at(time) && (well ? backends.well(bad) : !backends.failed(bad, connect: true).nil?) }
     assert_equal [true, true], [change.call(0.0, false), change.call(0.5, true)]
     10.times { assert_equal [false, false], [change.call(0.6, false), change.call(0.6, true)] }
-    assert_equal [true, false, false, true, false], [change.call(1.0, false), *[1.2, 1.4, 1.5, 2.5].map { |time| change.call(time, true) }]
+    assert_equal [true, false, false, true, false], [change.call(1.01, false), *[1.2, 1.4, 1.5, 2.51].map { |time| change.call(time, true) }]
     assert_equal [true, true, false], [change.call(3.0, false), change.call(3.1, true), change.call(3.2, false)]
     assert_equal [true, false], [change.call(15.0, false), change.call(40.0, false)], "it has stayed out"
   end
@@ -110,13 +110,13 @@ class ProxyBackendsTest < Minitest::Test
   def test_for_how_long_one_is_left_alone
     backends = backends(2)
     bad, good = backends.all
-    state = -> { bad.stats(backends.time).values_at(:out, :out_seconds, :trying) }
+    state = -> { bad.stats.values_at(:out, :out_seconds, :trying) }
     assert_equal [false, 0, false], state.call
     backends.failed(bad, connect: true)
     assert_equal [true, 10, false], state.call
-    backends.time = 7.5
+    at 7.5
     assert_equal [true, 2.5, false], state.call
-    backends.time = 11.0
+    at 11.0
     assert_equal [true, 0, false], state.call, "the next request tries it"
     assert_same bad, backends.pick([good])
     assert_equal [true, 0, true], state.call
@@ -128,7 +128,7 @@ class ProxyBackendsTest < Minitest::Test
     backends = backends(2)
     bad, good = backends.all
     backends.failed(bad, connect: true)
-    backends.time = 11.0
+    at 11.0
     3.times { backends.pick([]) }
     assert_equal [1, 2], [bad.in_flight, good.in_flight]
     backends.well(bad)
@@ -142,21 +142,19 @@ class ProxyBackendsTest < Minitest::Test
     bad = backends.all.first
     pauses = Array.new(6) do
       backends.failed(bad, connect: true)
-      pause = bad.out_until - backends.time
-      backends.time = bad.out_until
-      pause
+      pause(bad).tap { |seconds| clock.advance(seconds + 0.001) }
     end
     assert_equal [10, 20, 40, 80, 100, 100], pauses
     backends.well(bad)
     backends.failed(bad, connect: true)
-    assert_equal 10, bad.out_until - backends.time
+    assert_in_delta 10, pause(bad)
   end
 
   def test_failures_of_one_moment_count_once
     backends = backends(2)
     bad = backends.all.first
     5.times { backends.failed(bad, connect: true) }
-    assert_equal [1, 10], [bad.times_out, bad.out_until]
+    assert_equal [1, 10], [bad.times_out, pause(bad)]
   end
 
   def test_other_failures_have_to_be_several_in_a_row

@@ -9,7 +9,7 @@ require "support/proxied"
 class ProxyDeadlinesTest < Minitest::Test
   include NeverBlockTest::Proxied
 
-  SILENT = ->(peer) { peer.head and sleep }
+  SILENT = ->(peer) { peer.head and peer.hold }
 
   # A listening socket whose queue is full: connections to it wait.
   def full_queue
@@ -22,97 +22,106 @@ class ProxyDeadlinesTest < Minitest::Test
     [server, *sockets].compact.each(&:close)
   end
 
-  def assert_late(error, phase, seconds, &)
+  # In a loop the phase ends at its very time.
+  def assert_late(error, phase, seconds = brief, exactly: true, &)
+    began = now
     raised = assert_held_none_after(error, &)
+    exactly ? assert_passed(seconds, began) : assert_operator(now - began, :>=, seconds)
     assert_kind_of NeverBlock::TimeoutError, raised
     assert_kind_of NeverBlock::Error, raised
     assert_equal [pool.upstream, phase, seconds], [raised.upstream, raised.phase, raised.seconds]
     assert_match(/\Aupstream #{Regexp.escape(pool.upstream.url)}: .* within #{seconds} s \(the timeout #{phase}:\)/, raised.message)
   end
 
+  # Sends these bytes each second, for longer than any limit here.
+  def drip(peer, bytes)
+    20.times { peer << bytes and clock.advance(1) }
+    peer.hold
+  end
+
+  def assert_passed(seconds, began) = assert_in_delta(seconds, now - began)
+
   def test_connect
     full_queue do |url|
       play(KEEP, url:, timeouts: {connect: 0.05})
-      client { assert_late(Proxy::ConnectTimeout, :connect, 0.05) { ask } }
+      assert_late(Proxy::ConnectTimeout, :connect, 0.05, exactly: false) { ask } # the kernel may still let it in
     end
   end
 
   def test_connect_with_tls_that_is_silent
-    play(->(_peer) { sleep })
-    upstream = Proxy::Upstream.new("https://127.0.0.1:#{scripted.port}", timeouts: {connect: 0.05})
+    play(:hold.to_proc)
+    upstream = Proxy::Upstream.new("https://127.0.0.1:#{scripted.port}", timeouts: {connect: brief})
     @pool = Proxy::ConnectionPool.new(upstream)
-    client { assert_late(Proxy::ConnectTimeout, :connect, 0.05) { ask } }
+    assert_late(Proxy::ConnectTimeout, :connect) { ask }
   end
 
   def test_first_byte
-    play(SILENT, timeouts: {first_byte: 0.05})
-    client { assert_late(Proxy::FirstByteTimeout, :first_byte, 0.05) { ask } }
+    play(SILENT, timeouts: {first_byte: brief})
+    assert_late(Proxy::FirstByteTimeout, :first_byte) { ask }
   end
 
   def test_interim_responses_do_not_put_the_first_byte_off
-    play(->(peer) { peer.request and loop { (peer << "HTTP/1.1 103 x\r\n\r\n") && sleep(0.02) } }, timeouts: {first_byte: 0.1})
-    client { assert_late(Proxy::FirstByteTimeout, :first_byte, 0.1) { ask } }
+    play(->(peer) { peer.request and drip(peer, "HTTP/1.1 103 x\r\n\r\n") }, timeouts: {first_byte: 10})
+    assert_late(Proxy::FirstByteTimeout, :first_byte, 10) { ask }
   end
 
   def test_idle_in_a_head
-    play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nA" and sleep }, timeouts: {idle: 0.05})
-    client { assert_late(Proxy::IdleTimeout, :idle, 0.05) { ask } }
+    play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nA" and peer.hold }, timeouts: {idle: brief})
+    assert_late(Proxy::IdleTimeout, :idle) { ask }
   end
 
   # Each byte ends one idle wait.
   def test_a_head_that_drips
-    play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nA: " and loop { (peer << "x") && sleep(0.01) } }, timeouts: {first_byte: 0.1, idle: 5})
-    client { assert_late(Proxy::FirstByteTimeout, :first_byte, 0.1) { ask } }
+    play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\nA: " and drip(peer, "x") }, timeouts: {first_byte: 10, idle: 5})
+    assert_late(Proxy::FirstByteTimeout, :first_byte, 10) { ask }
   end
 
   ["Content-Length: 5", "Transfer-Encoding: chunked", "A: b"].each do |field|
     define_method("test_idle_in_content_with_#{field[/\A\S+(?=:)/]}") do
-      play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\n#{field}\r\n\r\n2" and sleep }, timeouts: {idle: 0.05})
-      client { assert_late(Proxy::IdleTimeout, :idle, 0.05) { content(ask) } }
+      play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\n#{field}\r\n\r\n2" and peer.hold }, timeouts: {idle: brief})
+      assert_late(Proxy::IdleTimeout, :idle) { content(ask) }
     end
   end
 
   slow "fills the buffers of a socket"
   def test_idle_while_content_is_sent
-    play(SILENT, timeouts: {idle: 0.05})
-    client { assert_late(Proxy::IdleTimeout, :idle, 0.05) { ask("POST", "/", body: StringIO.new("x" * (16 << 20))) } }
+    play(SILENT, timeouts: {idle: brief})
+    assert_late(Proxy::IdleTimeout, :idle) { ask("POST", "/", body: StringIO.new("x" * (16 << 20))) }
   end
 
   def test_total_while_it_waits
     play(SILENT)
-    client { assert_late(Proxy::TotalTimeout, :total, 0.05) { ask(timeouts: {total: 0.05}) } }
+    assert_late(Proxy::TotalTimeout, :total) { ask(timeouts: {total: brief}) }
   end
 
   def test_total_of_content_that_never_waits
     play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\n\r\n" and loop { peer << "x" * 65_536 } })
-    client { assert_late(Proxy::TotalTimeout, :total, 0.1) { ask(timeouts: {total: 0.1}).each {} } }
+    assert_late(Proxy::TotalTimeout, :total, 10) { ask(timeouts: {total: 10}).each { clock.advance(1) } }
   end
 
   def test_total_of_content_that_drips
-    play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\n\r\n" and loop { (peer << "x") && sleep(0.01) } }, timeouts: {idle: 5})
-    client { assert_late(Proxy::TotalTimeout, :total, 0.1) { ask(timeouts: {total: 0.1}).each {} } }
+    play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\n\r\n" and drip(peer, "x") }, timeouts: {idle: 5})
+    assert_late(Proxy::TotalTimeout, :total, 10) { ask(timeouts: {total: 10}).each {} }
   end
 
   def test_total_of_a_source_that_waits
     play(SILENT)
     reader, writer = IO.pipe
-    client { assert_late(Proxy::TotalTimeout, :total, 0.1) { ask("POST", "/", body: reader, timeouts: {total: 0.1}) } }
+    assert_late(Proxy::TotalTimeout, :total) { ask("POST", "/", body: reader, timeouts: {total: brief}) }
   ensure
     [reader, writer].compact.each(&:close)
   end
 
   def test_a_timeout_is_not_tried_again
-    play(->(peer) { peer.request and peer << OK and peer.request and sleep })
-    client do
-      content
-      assert_raises(Proxy::FirstByteTimeout) { ask(timeouts: {first_byte: 0.05}) }
-    end
+    play(->(peer) { peer.request and peer << OK and peer.request and peer.hold })
+    content
+    assert_raises(Proxy::FirstByteTimeout) { ask(timeouts: {first_byte: brief}) }
     assert_equal 1, scripted.connections
   end
 
   def test_an_outer_timeout_stays_the_callers_own
     play(SILENT)
-    client { assert_instance_of NeverBlock::TimeoutError, assert_held_none_after(NeverBlock::TimeoutError) { NeverBlock.timeout(0.05) { ask } } }
+    assert_instance_of NeverBlock::TimeoutError, assert_held_none_after(NeverBlock::TimeoutError) { NeverBlock.timeout(brief) { ask } }
   end
 
   # ---- callers that leave ----
@@ -120,13 +129,13 @@ class ProxyDeadlinesTest < Minitest::Test
   # What the upstream does, and the request; each waits for ever in another phase.
   PHASES = {
     first_byte: [SILENT, {}],
-    head: [->(peer) { peer.head and peer << "HTTP/1.1 200 OK\r\nA: b" and sleep }, {}],
-    interim: [->(peer) { peer.head and peer << "HTTP/1.1 103 x\r\n\r\n" and sleep }, {}],
-    length: [->(peer) { peer.head and peer << "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc" and sleep }, {}],
-    chunks: [->(peer) { peer.head and peer << "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n" and sleep }, {}],
-    close: [->(peer) { peer.head and peer << "HTTP/1.1 200 OK\r\n\r\nabc" and sleep }, {}],
+    head: [->(peer) { peer.head and peer << "HTTP/1.1 200 OK\r\nA: b" and peer.hold }, {}],
+    interim: [->(peer) { peer.head and peer << "HTTP/1.1 103 x\r\n\r\n" and peer.hold }, {}],
+    length: [->(peer) { peer.head and peer << "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc" and peer.hold }, {}],
+    chunks: [->(peer) { peer.head and peer << "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n" and peer.hold }, {}],
+    close: [->(peer) { peer.head and peer << "HTTP/1.1 200 OK\r\n\r\nabc" and peer.hold }, {}],
     send: [SILENT, {method: "POST", body: -> { StringIO.new("x" * (16 << 20)) }}],
-    source: [SILENT, {method: "POST", body: -> { Enumerator.new { |pieces| (pieces << "a") && sleep } }}],
+    source: [SILENT, {method: "POST", body: -> { Enumerator.new { |pieces| (pieces << "a") && Thread::Queue.new.pop } }}],
     expectation: [SILENT, {method: "POST", expect_continue: true, body: -> { "abc" }}]
   }.freeze
 
@@ -134,19 +143,16 @@ class ProxyDeadlinesTest < Minitest::Test
 
   def leave(way, script, method: "GET", body: nil, **options)
     play(script, KEEP)
-    client do
-      left = aside do
-        request = Proxy::Request.new(method, "/", body: body&.call, **options)
-        interruptible { Proxy::Exchange.new(pool, request).call { |response| response.each {} } }
-      end
-      wait_until("the request") { !scripted.requests.empty? && pool.stats[:held] == 1 }
-      5.times { Thread.pass }
-      sleep(0.01) # it is in its last wait by then, or on the way to it: both must end well
-      way.call(left)
-      wait_until("the end of the exchange") { pool.stats[:held] == 0 }
-      assert_equal 0, pool.stats[:open]
-      assert_equal "ok", content
+    left = aside do
+      request = Proxy::Request.new(method, "/", body: body&.call, **options)
+      interruptible { Proxy::Exchange.new(pool, request).call { |response| response.each {} } }
     end
+    wait_until("the request") { !scripted.requests.empty? && pool.stats[:held] == 1 }
+    settle(left) # it is in its last wait by then; a thread may be on the way to it, and must end well too
+    way.call(left)
+    wait_until("the end of the exchange") { pool.stats[:held] == 0 }
+    assert_equal 0, pool.stats[:open]
+    assert_equal "ok", content
     assert_equal 2, scripted.connections
   end
 
@@ -176,12 +182,10 @@ class ProxyDeadlinesTest < Minitest::Test
     ways.each_value do |way|
       full_queue do |url|
         play(KEEP, url:)
-        client do
-          left = aside { interruptible { ask } }
-          wait_until { pool.stats[:held] == 1 }
-          way.call(left)
-          wait_until { pool.stats[:held] == 0 }
-        end
+        left = aside { interruptible { ask } }
+        wait_until { pool.stats[:held] == 1 }
+        way.call(left)
+        wait_until { pool.stats[:held] == 0 }
         scripted.close
       end
     end
@@ -191,15 +195,13 @@ class ProxyDeadlinesTest < Minitest::Test
   def test_a_caller_that_leaves_the_line
     ways.each_value do |way|
       play(KEEP, pool: {max_connections: 1})
-      client do
-        response = ask
-        left = aside { interruptible { ask } }
-        wait_until { pool.stats[:waiting] == 1 }
-        way.call(left)
-        wait_until { pool.stats[:waiting] == 0 }
-        content(response)
-        assert_equal "ok", content
-      end
+      response = ask
+      left = aside { interruptible { ask } }
+      wait_until { pool.stats[:waiting] == 1 }
+      way.call(left)
+      wait_until { pool.stats[:waiting] == 0 }
+      content(response)
+      assert_equal "ok", content
       scripted.close
     end
     @scripted = nil
@@ -207,6 +209,9 @@ class ProxyDeadlinesTest < Minitest::Test
 
   class Outside < self
     include NeverBlockTest::Proxied::Outside
+
+    # Threads take their time.
+    def assert_passed(seconds, began) = assert_operator(now - began, :>=, seconds)
 
     def ways
       {

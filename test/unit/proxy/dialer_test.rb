@@ -34,23 +34,21 @@ class ProxyDialerTest < Minitest::Test
     url = "http://127.0.0.1:#{server.addr[1]}"
     server.close
     play(KEEP, url:)
-    client do
-      error = assert_held_none_after(Proxy::ConnectError) { ask }
-      assert_instance_of Errno::ECONNREFUSED, error.cause
-      assert_equal [pool.upstream, :connect], [error.upstream, error.phase]
-      assert_includes error.message, url
-    end
+    error = assert_held_none_after(Proxy::ConnectError) { ask }
+    assert_instance_of Errno::ECONNREFUSED, error.cause
+    assert_equal [pool.upstream, :connect], [error.upstream, error.phase]
+    assert_includes error.message, url
   end
 
   def test_a_name_that_does_not_exist
     play(KEEP, url: "http://does-not-exist.invalid:80")
-    client { assert_kind_of SocketError, assert_held_none_after(Proxy::ConnectError) { ask }.cause }
+    assert_kind_of SocketError, assert_held_none_after(Proxy::ConnectError) { ask }.cause
   end
 
   def test_a_name
     play(KEEP, host: "localhost")
     @pool = Proxy::ConnectionPool.new(Proxy::Upstream.new(scripted.url(host: "localhost")))
-    client { assert_equal "ok", content }
+    assert_equal "ok", content
     assert_includes scripted.requests.last, "Host: localhost:#{scripted.port}\r\n"
   end
 
@@ -71,18 +69,16 @@ class ProxyDialerTest < Minitest::Test
     dead = TCPServer.new("127.0.0.1", 0).then { |server| server.local_address.tap { server.close } }
     good = Addrinfo.tcp("127.0.0.1", scripted.port)
     asked = resolve([dead, good], [good])
-    client do
-      first, second = ask, ask
-      assert_equal 2, asked.call
-      [first, second].each { |response| content(response) }
-      content
-      assert_equal 2, asked.call
-      pool.close
-      @pool = Proxy::ConnectionPool.new(pool.upstream)
-      asked = resolve([dead, dead], [])
-      2.times { assert_raises(Proxy::ConnectError) { ask } }
-      assert_equal 2, asked.call
-    end
+    first, second = ask, ask
+    assert_equal 2, asked.call
+    [first, second].each { |response| content(response) }
+    content
+    assert_equal 2, asked.call
+    pool.close
+    @pool = Proxy::ConnectionPool.new(pool.upstream)
+    asked = resolve([dead, dead], [])
+    2.times { assert_raises(Proxy::ConnectError) { ask } }
+    assert_equal 2, asked.call
   end
 
   slow "waits for a second"
@@ -93,21 +89,21 @@ class ProxyDialerTest < Minitest::Test
     sockets = Array.new(8) { Socket.new(:INET, :STREAM).tap { |socket| socket.connect_nonblock(server.local_address, exception: false) } }
     play(KEEP, url: "http://app.internal:1", timeouts: {connect: 2})
     resolve([server.local_address, Addrinfo.tcp("127.0.0.1", scripted.port)])
-    client { assert_equal "ok", content }
+    assert_equal "ok", content
   ensure
     [server, *sockets].compact.each(&:close)
   end
 
   def test_a_unix_socket
     play(KEEP, path: "#{@folder}/s")
-    client { 2.times { assert_equal "ok", content } }
+    2.times { assert_equal "ok", content }
     assert_equal 1, scripted.connections
     assert_includes scripted.requests.last, "Host: localhost\r\n"
   end
 
   def test_a_unix_socket_that_is_not_there
     play(KEEP, url: "unix:#{@folder}/none")
-    client { assert_instance_of Errno::ENOENT, assert_held_none_after(Proxy::ConnectError) { ask }.cause }
+    assert_instance_of Errno::ENOENT, assert_held_none_after(Proxy::ConnectError) { ask }.cause
   end
 
   def test_a_unix_socket_whose_queue_is_full
@@ -120,7 +116,7 @@ class ProxyDialerTest < Minitest::Test
       nil
     end
     play(KEEP, url: "unix:#{@folder}/full", timeouts: {connect: 0.05})
-    client { assert_held_none_after(Proxy::ConnectTimeout) { ask } }
+    assert_held_none_after(Proxy::ConnectTimeout) { ask }
   ensure
     [server, *sockets].compact.each(&:close)
   end
@@ -135,22 +131,20 @@ class ProxyDialerTest < Minitest::Test
     long = "x" * 1_000_000
     servers = []
     play_tls(certified { |context| context.servername_cb = ->((_, name)) { servers << name and nil } })
-    client do
-      3.times { assert_equal "ok", content }
-      content(ask("PUT", "/", body: long))
-    end
+    3.times { assert_equal "ok", content }
+    content(ask("PUT", "/", body: long))
     assert_equal [1, ["localhost"]], [scripted.connections, servers]
     assert_operator scripted.requests.last.bytesize, :>, 1_000_000
   end
 
   def test_tls_with_a_certificate_for_an_address
     play_tls(certified("IP:127.0.0.1"), name: "127.0.0.1")
-    client { assert_equal "ok", content }
+    assert_equal "ok", content
   end
 
   def test_tls_with_another_name_than_the_host
     play_tls(certified("DNS:app.internal"), name: "127.0.0.1", server_name: "app.internal")
-    client { assert_equal "ok", content }
+    assert_equal "ok", content
   end
 
   {
@@ -161,12 +155,10 @@ class ProxyDialerTest < Minitest::Test
   }.each do |name, (names, options)|
     define_method("test_tls_with_#{name}_is_refused") do
       play_tls(certified(names), **options)
-      client do
-        error = assert_held_none_after(Proxy::TLSError) { ask }
-        assert_kind_of Proxy::ConnectError, error
-        assert_equal [pool.upstream, :tls], [error.upstream, error.phase]
-        assert_includes error.message, pool.upstream.tls.name
-      end
+      error = assert_held_none_after(Proxy::TLSError) { ask }
+      assert_kind_of Proxy::ConnectError, error
+      assert_equal [pool.upstream, :tls], [error.upstream, error.phase]
+      assert_includes error.message, pool.upstream.tls.name
       assert_empty scripted.requests
     end
   end
@@ -174,13 +166,13 @@ class ProxyDialerTest < Minitest::Test
   def test_tls_to_a_server_that_speaks_none
     play(->(peer) { peer << "HTTP/1.1 400 x\r\n\r\n" })
     @pool = Proxy::ConnectionPool.new(Proxy::Upstream.new("https://127.0.0.1:#{scripted.port}"))
-    client { assert_held_none_after(Proxy::TLSError) { ask } }
+    assert_held_none_after(Proxy::TLSError) { ask }
   end
 
   def test_plain_http_to_a_server_of_tls
     @scripted = NeverBlockTest::ScriptedUpstream.new(KEEP, tls: certified)
     @pool = Proxy::ConnectionPool.new(Proxy::Upstream.new("http://127.0.0.1:#{scripted.port}"))
-    client { assert_raises(Proxy::InvalidResponse, Proxy::ConnectionLost) { ask } }
+    assert_raises(Proxy::InvalidResponse, Proxy::ConnectionLost) { ask }
   end
 
   # TLS tells a truncation from an end: without the closing alert the content may be cut off.
@@ -190,10 +182,8 @@ class ProxyDialerTest < Minitest::Test
       ->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\n\r\nabc" }, tls: certified
     )
     @pool = Proxy::ConnectionPool.new(Proxy::Upstream.new(scripted.url(host: "localhost"), ca_file: "#{@folder}/ca.crt"))
-    client do
-      assert_held_none_after(Proxy::ConnectionLost) { content }
-      assert_equal "abc", content
-    end
+    assert_held_none_after(Proxy::ConnectionLost) { content }
+    assert_equal "abc", content
   end
 
   class Outside < self

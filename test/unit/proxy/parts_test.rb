@@ -4,9 +4,12 @@ require "test_helper"
 require "neverblock"
 require "neverblock/cache"
 require "stringio"
+require "support/virtual_time"
 
 # The small parts of the reverse proxy.
 class ProxyPartsTest < Minitest::Test
+  include NeverBlockTest::VirtualTime
+
   Proxy = NeverBlock::Proxy
 
   def invalid(*upstreams, **options) = assert_raises(NeverBlock::ConfigurationError) { Proxy.new(*upstreams, **options) }.message
@@ -127,15 +130,13 @@ class ProxyPartsTest < Minitest::Test
   end
 
   def test_an_input_that_comes_too_slowly
-    slow = Class.new(Proxy::LimitedInput) do
-      def now = @time = @time.to_f + 3
-    end
-    input = slow.new(StringIO.new("x" * 2_000), nil, least: 500)
+    slow = Struct.new(:clock) { def read(most) = clock.advance(3) && "x" * most }.new(clock)
+    input = Proxy::LimitedInput.new(slow, nil, least: 500)
     3.times { assert_equal 10, input.read(10).bytesize } # three seconds each
     assert_raises(Proxy::LimitedInput::TooSlow) { input.read(10) }
-    fast = slow.new(StringIO.new("x" * 10_000), nil, least: 500)
+    fast = Proxy::LimitedInput.new(slow, nil, least: 500)
     5.times { assert_equal 2_000, fast.read(2_000).bytesize }
-    never = slow.new(StringIO.new("x" * 100), nil)
+    never = Proxy::LimitedInput.new(slow, nil)
     10.times { assert_equal 10, never.read(10).bytesize }
   end
 

@@ -15,18 +15,16 @@ class ProxyReuseTest < Minitest::Test
 
   def test_a_clean_end_keeps_the_connection
     play(KEEP)
-    client { 5.times { content } }
+    5.times { content }
     assert_equal [1, {open: 1, idle: 1, held: 0, waiting: 0, opened: 1, reused: 4}], [scripted.connections, pool.stats]
   end
 
   def test_a_connection_serves_one_exchange_at_a_time
     play(KEEP)
-    client do
-      first, second = ask, ask
-      assert_equal 2, scripted.connections
-      [first, second].each { |response| content(response) }
-      content
-    end
+    first, second = ask, ask
+    assert_equal 2, scripted.connections
+    [first, second].each { |response| content(response) }
+    content
     assert_equal 2, scripted.connections
   end
 
@@ -45,7 +43,7 @@ class ProxyReuseTest < Minitest::Test
   ONCE.each do |name, bytes|
     define_method("test_#{name}_closes_the_connection") do
       respond(bytes)
-      client { assert_includes ["", "ok"], content }
+      assert_includes ["", "ok"], content
       assert_equal 0, pool.stats[:open]
     end
   end
@@ -53,6 +51,7 @@ class ProxyReuseTest < Minitest::Test
   def test_a_surplus_byte_that_comes_later_closes_the_connection
     gate = Thread::Queue.new
     play(->(peer) { peer.request and peer << OK and gate.pop and peer << "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil" and peer.ended? }, KEEP)
+<<<<<<< HEAD
     client do
       content
       assert_equal 1, pool.stats[:idle]
@@ -60,12 +59,20 @@ class ProxyReuseTest < Minitest::Test
       open_sockets.first.wait_readable(10)
       assert_equal "ok", content
     end
+=======
+    content
+    assert_equal 1, pool.stats[:idle]
+    connection = pool.instance_variable_get(:@idle).first
+    gate << 1
+    connection.io.wait_readable(10)
+    assert_equal "ok", content
+>>>>>>> 83b98423 (Tests: the proxy's exchanges run in a loop on a virtual clock)
     assert_equal 2, scripted.connections
   end
 
   def test_a_response_to_head_with_content_closes_the_connection
     respond("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-    client { assert_nil ask("HEAD").read }
+    assert_nil ask("HEAD").read
     assert_equal 0, pool.stats[:open]
   end
 
@@ -80,7 +87,7 @@ class ProxyReuseTest < Minitest::Test
       own
     end
     beginnings.each_key do |name|
-      client { assert_match(/before there was a request/, assert_held_none_after(Proxy::InvalidResponse) { ask }.message, name) }
+      assert_match(/before there was a request/, assert_held_none_after(Proxy::InvalidResponse) { ask }.message, name)
     end
     peers.each(&:close)
     assert_empty scripted.requests
@@ -95,7 +102,7 @@ class ProxyReuseTest < Minitest::Test
   CUT.each do |name, bytes|
     define_method("test_the_end_after_#{name}_is_an_error") do
       play(->(peer) { peer.request and peer << bytes })
-      client { assert_held_none_after(Proxy::ConnectionLost) { ask } }
+      assert_held_none_after(Proxy::ConnectionLost) { ask }
     end
   end
 
@@ -107,30 +114,26 @@ class ProxyReuseTest < Minitest::Test
   }.each do |name, bytes|
     define_method("test_the_end_after_#{name}_is_an_error_of_the_content") do
       play(->(peer) { peer.request and peer << bytes })
-      client do
-        response = ask
-        error = assert_held_none_after(Proxy::ConnectionLost) { content(response) }
-        assert_equal :body, error.phase
-        assert_match(/cut off/, error.message)
-      end
+      response = ask
+      error = assert_held_none_after(Proxy::ConnectionLost) { content(response) }
+      assert_equal :body, error.phase
+      assert_match(/cut off/, error.message)
     end
   end
 
   def test_content_until_the_end_of_the_connection
     play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\n\r\n" and 3.times { peer << "abc" } })
-    client { assert_equal "abcabcabc", content }
+    assert_equal "abcabcabc", content
     assert_equal 0, pool.stats[:open]
   end
 
   def test_a_reset_is_no_end_of_the_content
     gate = Thread::Queue.new
     play(->(peer) { peer.request and peer << "HTTP/1.1 200 OK\r\n\r\nabc" and gate.pop and peer.reset })
-    client do
-      response = ask
-      assert_equal "abc", response.read
-      gate << 1
-      assert_held_none_after(Proxy::ConnectionLost) { response.read }
-    end
+    response = ask
+    assert_equal "abc", response.read
+    gate << 1
+    assert_held_none_after(Proxy::ConnectionLost) { response.read }
   end
 
   {
@@ -141,21 +144,17 @@ class ProxyReuseTest < Minitest::Test
   }.each do |name, bytes|
     define_method("test_#{name}_is_an_invalid_response") do
       respond(bytes)
-      client do
-        error = assert_held_none_after(Proxy::InvalidResponse) { ask }
-        assert_equal [pool.upstream, :head], [error.upstream, error.phase]
-        assert_includes error.message, pool.upstream.url
-      end
+      error = assert_held_none_after(Proxy::InvalidResponse) { ask }
+      assert_equal [pool.upstream, :head], [error.upstream, error.phase]
+      assert_includes error.message, pool.upstream.url
     end
   end
 
   {"chunks" => "x\r\n", "a_trailer" => "0\r\nContent-Length: 1\r\n\r\n"}.each do |name, bytes|
     define_method("test_invalid_#{name}_end_the_exchange") do
       respond("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n", bytes)
-      client do
-        response = ask
-        assert_equal :body, assert_held_none_after(Proxy::InvalidResponse) { content(response) }.phase
-      end
+      response = ask
+      assert_equal :body, assert_held_none_after(Proxy::InvalidResponse) { content(response) }.phase
     end
   end
 
@@ -177,7 +176,7 @@ class ProxyReuseTest < Minitest::Test
   ENDINGS.each do |name, ending|
     define_method("test_#{name}_without_a_byte_on_a_used_connection_is_tried_once_more") do
       end_at_second(&ending)
-      client { assert_equal ["ok", true, 2], again }
+      assert_equal ["ok", true, 2], again
       assert_equal 3, scripted.requests.size
     end
   end
@@ -185,7 +184,7 @@ class ProxyReuseTest < Minitest::Test
   def test_content_that_is_there_again_is_sent_again
     %w[x rewound].zip(["abc", StringIO.new("abc")]).each do |_, body|
       end_at_second {}
-      client { assert_equal ["ok", true, 2], again("PUT", body:) }
+      assert_equal ["ok", true, 2], again("PUT", body:)
       assert_equal 2, scripted.requests.count { |request| request.start_with?("PUT") && request.include?("abc") }
       scripted.close
     end
@@ -200,21 +199,21 @@ class ProxyReuseTest < Minitest::Test
     define_method("test_#{name}_is_not_sent_again") do
       end_at_second {}
       options = {body: Enumerator.new { |pieces| pieces << "abc" }} if options[:body]
-      client { assert_held_none_after(Proxy::ConnectionLost) { again(method, **options) } }
+      assert_held_none_after(Proxy::ConnectionLost) { again(method, **options) }
       assert_equal 1, scripted.connections
     end
   end
 
   def test_a_new_connection_is_not_tried_again
     play(:request.to_proc)
-    client { assert_held_none_after(Proxy::ConnectionLost) { ask } }
+    assert_held_none_after(Proxy::ConnectionLost) { ask }
     assert_equal 1, scripted.connections
   end
 
   def test_one_byte_of_a_response_rules_a_retry_out
     ["H", "HTTP/1.1 103 x\r\n\r\n"].each do |bytes|
       end_at_second { |peer| peer << bytes }
-      client { assert_held_none_after(Proxy::ConnectionLost) { again } }
+      assert_held_none_after(Proxy::ConnectionLost) { again }
       assert_equal 1, scripted.connections
       scripted.close
     end
@@ -224,48 +223,51 @@ class ProxyReuseTest < Minitest::Test
 
   def test_it_is_tried_only_once_more_and_not_on_another_idle_connection
     play(*Array.new(2) { ->(peer) { peer.request and peer << OK and peer.request } }, :request.to_proc)
-    client do
-      [ask, ask].each { |response| content(response) }
-      assert_equal 2, pool.stats[:idle]
-      assert_raises(Proxy::ConnectionLost) { ask }
-      assert_predicate exchange, :retried?
-      assert_equal 3, scripted.connections
-      assert_equal 1, pool.stats[:idle]
-    end
+    [ask, ask].each { |response| content(response) }
+    assert_equal 2, pool.stats[:idle]
+    assert_raises(Proxy::ConnectionLost) { ask }
+    assert_predicate exchange, :retried?
+    assert_equal 3, scripted.connections
+    assert_equal 1, pool.stats[:idle]
   end
 
   def test_an_invalid_response_is_not_tried_again
     end_at_second { |peer| peer << "nonsense\r\n" and peer.ended? }
-    client { assert_held_none_after(Proxy::InvalidResponse) { again } }
+    assert_held_none_after(Proxy::InvalidResponse) { again }
     assert_equal 1, scripted.connections
   end
 
   def test_an_idle_connection_that_was_closed_is_not_used
     play(->(peer) { peer.request and peer << OK }, KEEP)
+<<<<<<< HEAD
     client do
       content
       open_sockets.first&.wait_readable(10)
       assert_equal "ok", content(ask("POST", "/", body: "abc"))
       refute_predicate exchange, :retried?
     end
+=======
+    content
+    pool.instance_variable_get(:@idle).first&.io&.wait_readable(10)
+    assert_equal "ok", content(ask("POST", "/", body: "abc"))
+    refute_predicate exchange, :retried?
+>>>>>>> 83b98423 (Tests: the proxy's exchanges run in a loop on a virtual clock)
     assert_equal 2, scripted.connections
   end
 
   # ---- the pool ----
   def test_idle_connections_have_a_number_and_an_age
     play(KEEP, pool: {max_idle: 1})
-    client { [ask, ask].each { |response| content(response) } }
+    [ask, ask].each { |response| content(response) }
     assert_equal [1, 2], [pool.stats[:idle], scripted.connections]
     pool.close
     scripted.close
-    {idle_timeout: 0.01, max_age: 0.01}.each do |option, seconds|
+    {idle_timeout: 60, max_age: 60}.each do |option, seconds|
       play(KEEP, pool: {option => seconds})
-      client do
-        content
-        sleep(seconds * 2)
-        pool.reap
-        content
-      end
+      content
+      clock.advance(seconds + 1)
+      pool.reap
+      content
       assert_equal 2, scripted.connections, option
       scripted.close
     end
@@ -275,60 +277,51 @@ class ProxyReuseTest < Minitest::Test
 
   def test_exchanges_wait_for_a_connection_in_line
     play(KEEP, pool: {max_connections: 1})
-    client do
-      first = ask
-      others = Array.new(3) { |number| aside { content(Proxy::Exchange.new(pool, Proxy::Request.new("GET", "/#{number}")).call) } }
-      wait_until { pool.stats[:waiting] == 3 }
-      content(first)
-      assert_equal %w[ok ok ok], others.map(&:value)
-    end
+    first = ask
+    others = Array.new(3) { |number| aside { content(Proxy::Exchange.new(pool, Proxy::Request.new("GET", "/#{number}")).call) } }
+    wait_until { pool.stats[:waiting] == 3 }
+    content(first)
+    assert_equal %w[ok ok ok], others.map(&:value)
     assert_equal [1, 4], [scripted.connections, scripted.requests.size]
   end
 
   # They would close connections and open others, since more than one at a time would be idle.
   def test_the_next_in_line_gets_the_connection
     play(KEEP, pool: {max_connections: 3, max_idle: 0})
-    client do
-      first = Array.new(3) { ask }
-      others = Array.new(9) { aside { content(Proxy::Exchange.new(pool, Proxy::Request.new("GET", "/")).call) } }
-      wait_until { pool.stats[:waiting] == 9 }
-      first.each { |response| content(response) }
-      assert_equal ["ok"] * 9, others.map(&:value)
-    end
+    first = Array.new(3) { ask }
+    others = Array.new(9) { aside { content(Proxy::Exchange.new(pool, Proxy::Request.new("GET", "/")).call) } }
+    wait_until { pool.stats[:waiting] == 9 }
+    first.each { |response| content(response) }
+    assert_equal ["ok"] * 9, others.map(&:value)
     assert_equal [3, 9, 0], [scripted.connections, *pool.stats.values_at(:reused, :idle)]
   end
 
   def test_too_many_that_wait_and_too_long_a_wait_are_refused
     play(KEEP, pool: {max_connections: 1, max_waiting: 0})
-    client do
-      first = ask
-      assert_match(/0 requests wait already; 1 are in use/, assert_raises(Proxy::OverloadError) { ask }.message)
-      content(first)
-      pool.close
-    end
+    first = ask
+    assert_match(/0 requests wait already; 1 are in use/, assert_raises(Proxy::OverloadError) { ask }.message)
+    content(first)
+    pool.close
     scripted.close
     play(KEEP, pool: {max_connections: 1})
-    client do
-      first = ask
-      assert_equal :queue, assert_raises(Proxy::OverloadError) { ask(timeouts: {connect: 0.05}) }.phase
-      content(first)
-    end
+    first = ask
+    assert_equal :queue, assert_raises(Proxy::OverloadError) { ask(timeouts: {connect: brief}) }.phase
+    content(first)
   end
 
   def test_a_closed_pool_refuses_and_keeps_nothing
     play(KEEP)
-    client do
-      response = ask
-      pool.close
-      assert_equal "ok", content(response)
-      assert_equal 0, pool.stats[:open]
-      assert_raises(NeverBlock::ClosedError) { ask }
-    end
+    response = ask
+    pool.close
+    assert_equal "ok", content(response)
+    assert_equal 0, pool.stats[:open]
+    assert_raises(NeverBlock::ClosedError) { ask }
   end
 
   # An exception from outside arrives when a method ends, also between the end of an exchange and the next one's turn.
   def test_an_interruption_loses_no_connection
     play(KEEP)
+<<<<<<< HEAD
     {Proxy::Slots => :release, Proxy::ConnectionPool => :rest}.each do |owner, method|
       client do
         content
@@ -337,27 +330,41 @@ class ProxyReuseTest < Minitest::Test
         assert_equal [0, 0], pool.stats.values_at(:held, :idle)
       end
       assert_empty open_sockets, method
+=======
+    %i[slots lock].each do |part|
+      content
+      response = ask
+      object = pool.instance_variable_get(:"@#{part}")
+      method = {slots: :release, lock: :synchronize}.fetch(part)
+      object.define_singleton_method(method) do |*given, &block|
+        singleton_class.remove_method(method)
+        raise IOError, "from outside"
+      end
+      assert_raises(IOError) { response.read }
+      assert_equal [0, 0], pool.stats.values_at(:held, :idle)
+      assert_empty open_sockets, part
+>>>>>>> 83b98423 (Tests: the proxy's exchanges run in a loop on a virtual clock)
     end
-  end
-
-  def test_a_forked_child_has_connections_of_its_own
-    play(KEEP)
-    content
-    reader, writer = IO.pipe
-    pid = fork do
-      $stderr.reopen(File::NULL)
-      writer << [pool.stats[:idle], content, pool.stats[:opened]].join(" ")
-      writer.close
-      exit!(0)
-    end
-    writer.close
-    assert_equal "0 ok 2", reader.read
-    Process.wait(pid)
-    assert_equal "ok", content
-    assert_equal [2, 1], [scripted.connections, pool.stats[:idle]]
   end
 
   class Outside < self
     include NeverBlockTest::Proxied::Outside
+
+    def test_a_forked_child_has_connections_of_its_own
+      play(KEEP)
+      content
+      reader, writer = IO.pipe
+      pid = fork do
+        $stderr.reopen(File::NULL)
+        writer << [pool.stats[:idle], content, pool.stats[:opened]].join(" ")
+        writer.close
+        exit!(0)
+      end
+      writer.close
+      assert_equal "0 ok 2", reader.read
+      Process.wait(pid)
+      assert_equal "ok", content
+      assert_equal [2, 1], [scripted.connections, pool.stats[:idle]]
+    end
   end
 end

@@ -49,9 +49,13 @@ module NeverBlockTest
 
     # @return [Object] the block's value, computed on a thread that must end within `limit` seconds
     def on_thread(limit = LOOP_LIMIT, &block)
-      thread = Thread.new(&block)
-      thread.report_on_exception = false
-      unless waiting_only { thread.join(limit) }
+      thread = nil
+      ended = waiting_only do
+        thread = Thread.new(&block)
+        thread.report_on_exception = false
+        thread.join(limit)
+      end
+      unless ended
         where = thread.backtrace&.first(12)
         thread.kill
         flunk "the loop was still running after #{limit} s at:\n  #{where&.join("\n  ")}"

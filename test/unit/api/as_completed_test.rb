@@ -2,15 +2,17 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 class AsCompletedTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_callables_in_the_order_of_their_completion
     in_run do
       seen = []
       gates = Array.new(2) { Thread::Queue.new } # each opens the next one's
-      items = [-> { gates[1].pop && :slow }, -> { sleep(0.001) && gates[0].push(1) && :quick }, -> { gates[0].pop && gates[1].push(1) && :middle }]
+      items = [-> { gates[1].pop && :slow }, -> { sleep(1) && gates[0].push(1) && :quick }, -> { gates[0].pop && gates[1].push(1) && :middle }]
       assert_equal 3, NeverBlock.as_completed(items) { |value, source| seen << [value, items.index(source)] }
       assert_equal [[:quick, 1], [:middle, 2], [:slow, 0]], seen
     end
@@ -21,7 +23,7 @@ class AsCompletedTest < Minitest::Test
       gates = Array.new(3) { Thread::Queue.new }
       tasks = gates.map { |gate| scope.spawn { gate.pop } }
       seen = []
-      scope.spawn { [2, 0, 1].each { |at| (gates[at] << at) && sleep(0.001) } }
+      scope.spawn { [2, 0, 1].each { |at| (gates[at] << at) && sleep(1) } }
       assert_equal 3, NeverBlock.as_completed(tasks) { |value, task| seen << [value, tasks.index(task)] }
       assert_equal [[2, 2], [0, 0], [1, 1]], seen
     end
@@ -76,7 +78,7 @@ class AsCompletedTest < Minitest::Test
 
   def test_a_slow_enum
     in_run do
-      slow = Enumerator.new { |yielder| 3.times { |number| sleep(0.001) && yielder << -> { number } } }
+      slow = Enumerator.new { |yielder| 3.times { |number| sleep(1) && yielder << -> { number } } }
       seen = []
       NeverBlock.as_completed(slow) { |value| seen << value }
       assert_equal [0, 1, 2], seen
@@ -99,7 +101,7 @@ class AsCompletedTest < Minitest::Test
     ensure
       log << :cancelled
     end
-    error = raised { in_run { NeverBlock.as_completed([slow, -> { sleep(0.001) && raise(IOError, "no") }]) { flunk "no value" } } }
+    error = raised { in_run { NeverBlock.as_completed([slow, -> { sleep(1) && raise(IOError, "no") }]) { flunk "no value" } } }
     assert_kind_of IOError, error
     assert_equal [:cancelled], log
   end
@@ -108,7 +110,7 @@ class AsCompletedTest < Minitest::Test
     in_run do |scope|
       gate = Thread::Queue.new
       going_on = scope.spawn { gate.pop && :value }
-      failing = scope.spawn { sleep(0.001) && raise("no") }
+      failing = scope.spawn { sleep(1) && raise("no") }
       assert_equal "no", raised { NeverBlock.as_completed([going_on, failing]) { flunk "no value" } }.message
       gate << 1
       assert_equal :value, going_on.value
@@ -153,7 +155,7 @@ class AsCompletedTest < Minitest::Test
   def test_outside_a_loop
     on_thread do
       seen = []
-      NeverBlock.as_completed([-> { sleep(0.005) && 1 }, -> { 2 }]) { |value| seen << value }
+      NeverBlock.as_completed([-> { sleep(1) && 1 }, -> { 2 }]) { |value| seen << value }
       assert_equal [2, 1], seen
       assert_nil Fiber.scheduler
     end

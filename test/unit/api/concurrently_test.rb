@@ -2,12 +2,15 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 class ConcurrentlyTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_results_in_the_items_order
-    assert_equal [30, 20, 10], in_run { NeverBlock.concurrently([3, 2, 1]) { |n| sleep(n / 200.0) && n * 10 } }
+    assert_equal [30, 20, 10], in_run { NeverBlock.concurrently([3, 2, 1]) { |n| sleep(n) && n * 10 } }
+    assert_in_delta 3, clock.elapsed
   end
 
   def test_outside_a_loop_it_starts_one
@@ -57,7 +60,7 @@ class ConcurrentlyTest < Minitest::Test
         NeverBlock.concurrently(items, **options) do
           most = [most, running += 1].max
           gate.pop
-          sleep 0.001
+          sleep 1
           running -= 1
         end
       end
@@ -70,8 +73,9 @@ class ConcurrentlyTest < Minitest::Test
 
   def test_limit_one_is_one_after_another
     log = []
-    NeverBlock.concurrently(1..3, limit: 1) { |n| (log << n) && sleep(0.001) && log << n }
+    NeverBlock.concurrently(1..3, limit: 1) { |n| (log << n) && sleep(1) && log << n }
     assert_equal [1, 1, 2, 2, 3, 3], log
+    assert_in_delta 3, clock.elapsed
   end
 
   def test_reads_the_enum_as_places_become_free
@@ -82,7 +86,7 @@ class ConcurrentlyTest < Minitest::Test
         NeverBlock.concurrently(items, limit: 3) do |n|
           assert_operator read, :<=, n + 3
           raise "enough" if n == 20
-          sleep 0.0005
+          sleep 1
         end
       end
     end
@@ -91,7 +95,7 @@ class ConcurrentlyTest < Minitest::Test
   end
 
   def test_an_enum_that_waits_itself
-    items = Enumerator.new { |yielder| 3.times { |n| sleep(0.002) && yielder << n } }
+    items = Enumerator.new { |yielder| 3.times { |n| sleep(1) && yielder << n } }
     assert_equal [0, 2, 4], in_run { NeverBlock.concurrently(items) { |n| n * 2 } }
     assert_equal [0, 2, 4], in_run { NeverBlock.concurrently(items.lazy.map { |n| n * 2 }) { |n| n } }
   end
@@ -125,7 +129,7 @@ class ConcurrentlyTest < Minitest::Test
     error = raised do
       in_run do
         NeverBlock.concurrently(1..4) do |n|
-          sleep((n == 3) ? 0.005 : nil)
+          sleep((n == 3) ? 1 : nil)
           raise "first"
         ensure
           log << n
@@ -144,7 +148,7 @@ class ConcurrentlyTest < Minitest::Test
 
   def test_an_error_inside_a_loop_does_not_cancel_other_tasks
     in_run do |scope|
-      other = scope.spawn { sleep 0.01 and :unharmed }
+      other = scope.spawn { sleep 1 and :unharmed }
       assert_equal "no", raised { NeverBlock.concurrently([1]) { raise "no" } }.message
       assert_equal :unharmed, other.value
     end
@@ -158,8 +162,9 @@ class ConcurrentlyTest < Minitest::Test
   end
 
   def test_nested
-    squares = in_run { NeverBlock.concurrently(1..3) { |a| NeverBlock.concurrently(1..3) { |b| sleep(0.001) && a * b } } }
+    squares = in_run { NeverBlock.concurrently(1..3) { |a| NeverBlock.concurrently(1..3) { |b| sleep(1) && a * b } } }
     assert_equal [[1, 2, 3], [2, 4, 6], [3, 6, 9]], squares
+    assert_in_delta 1, clock.elapsed
   end
 
   def test_ten_thousand

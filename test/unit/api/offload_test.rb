@@ -53,20 +53,24 @@ class OffloadTest < Minitest::Test
   end
 
   def test_more_calls_than_threads
-    running, most, lock = 0, 0, Mutex.new
-    in_run do
-      values = NeverBlock.concurrently(0...100, limit: 100) do |n|
-        NB.offload do
-          lock.synchronize { most = [most, running += 1].max }
-          sleep 0.001
-          lock.synchronize { running -= 1 }
-          n
+    running, most, lock, gate = 0, 0, Mutex.new, Thread::Queue.new
+    threads = NeverBlock::ThreadPool.offload.stats[:limit]
+    in_run do |scope|
+      calls = scope.spawn do
+        NeverBlock.concurrently(0...100, limit: 100) do |n|
+          NB.offload do
+            lock.synchronize { most = [most, running += 1].max }
+            gate.pop
+            lock.synchronize { running -= 1 }
+            n
+          end
         end
       end
-      assert_equal (0...100).to_a, values
+      pass_until("all threads to be busy") { gate.num_waiting == threads }
+      gate.close
+      assert_equal (0...100).to_a, calls.value
     end
-    assert_operator most, :<=, 16
-    assert_operator most, :>, 1
+    assert_equal threads, most
   end
 
   def test_a_cancelled_caller_leaves_at_once
@@ -116,7 +120,8 @@ class OffloadTest < Minitest::Test
   def test_a_busy_pool_is_not_a_deadlock
     in_run do
       200.times { assert_equal 1, NB.offload { 1 } }
-      assert_equal :slow, NB.offload { sleep(0.05) && :slow }
+      waiting = Thread.current
+      NB.offload { Thread.pass until waiting.status == "sleep" }
     end
   end
 
@@ -160,9 +165,13 @@ class OffloadTest < Minitest::Test
   def test_the_number_of_threads_can_be_set
     assert_equal "2\n", assert_ruby(<<~RUBY, environment: {"NEVERBLOCK_THREADS" => "2"})
       require "neverblock"
-      running = most = 0
-      NeverBlock.concurrently(1..10) { NB.offload { most = [most, running += 1].max; sleep 0.01; running -= 1 } }
-      puts most
+      gate = Queue.new
+      NeverBlock.run do |scope|
+        10.times { scope.spawn { NB.offload { gate.pop } } }
+        NB.pass until gate.num_waiting == 2
+        puts NeverBlock::ThreadPool.offload.stats[:threads]
+        gate.close
+      end
     RUBY
   end
 

@@ -2,24 +2,27 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 class RaceTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_the_first_success_wins_and_the_rest_is_cancelled
     log = []
     slow = lambda do
       sleep
     ensure
-      sleep 0.001
+      sleep 10
       log << :cancelled
     end
-    assert_equal :near, in_run { NeverBlock.race(slow, -> { sleep(0.005) && :near }, slow) }
+    assert_equal :near, in_run { NeverBlock.race(slow, -> { sleep(1) && :near }, slow) }
     assert_equal [:cancelled] * 2, log
+    assert_in_delta 11, clock.elapsed
   end
 
   def test_outside_a_loop_it_starts_one
-    assert_equal :near, on_thread { NeverBlock.race(-> { sleep }, -> { sleep(0.001) && :near }) }
+    assert_equal :near, on_thread { NeverBlock.race(-> { sleep }, -> { sleep(1) && :near }) }
     assert_nil Fiber.scheduler
   end
 
@@ -29,11 +32,11 @@ class RaceTest < Minitest::Test
   end
 
   def test_failures_do_not_count_while_another_contestant_runs
-    assert_equal :late, in_run { NeverBlock.race(-> { raise "early" }, -> { sleep(0.005) && :late }) }
+    assert_equal :late, in_run { NeverBlock.race(-> { raise "early" }, -> { sleep(1) && :late }) }
   end
 
   def test_all_fail
-    error = raised { in_run { NeverBlock.race(-> { sleep(0.005) && raise("second") }, -> { raise IOError, "first" }) } }
+    error = raised { in_run { NeverBlock.race(-> { sleep(1) && raise("second") }, -> { raise IOError, "first" }) } }
     assert_kind_of IOError, error
     assert_equal ["first", ["second"]], [error.message, error.errors.map(&:message)]
   end
@@ -70,20 +73,20 @@ class RaceTest < Minitest::Test
     ensure
       raise "ensure"
     end
-    assert_equal 1, in_run { NeverBlock.race(loser, -> { sleep(0.001) && 1 }) }
+    assert_equal 1, in_run { NeverBlock.race(loser, -> { sleep(1) && 1 }) }
   end
 
   def test_a_cancelled_contestant_does_not_win
     cancelled = -> { NeverBlock::Task.current.cancel && sleep }
-    assert_equal 1, in_run { NeverBlock.race(cancelled, -> { sleep(0.005) && 1 }) }
+    assert_equal 1, in_run { NeverBlock.race(cancelled, -> { sleep(1) && 1 }) }
     assert_equal "no", raised { in_run { NeverBlock.race(cancelled, -> { raise "no" }) } }.message
     assert_kind_of NeverBlock::Cancelled, raised { in_run { NeverBlock.race(cancelled, cancelled) } }
   end
 
   def test_inside_a_timeout_and_nested
     in_run do
-      assert_kind_of NeverBlock::TimeoutError, raised { NeverBlock.timeout(0.005) { NeverBlock.race(-> { sleep }) } }
-      inner = -> { NeverBlock.race(-> { sleep }, -> { sleep(0.001) && :inner }) }
+      assert_kind_of NeverBlock::TimeoutError, raised { NeverBlock.timeout(5) { NeverBlock.race(-> { sleep }) } }
+      inner = -> { NeverBlock.race(-> { sleep }, -> { sleep(1) && :inner }) }
       assert_equal :inner, NeverBlock.race(-> { sleep }, inner)
     end
   end

@@ -12,17 +12,26 @@ class OtherSchedulerTest < Minitest::Test
   def in_other(scheduler = NeverBlockTest::OtherScheduler)
     value = nil
     on_thread do
-      Thread.current.report_on_exception = false
+      @thread = Thread.current
+      @thread.report_on_exception = false
       Fiber.set_scheduler(scheduler.new)
       Fiber.schedule { value = yield }
     end
     value
   end
 
+  # Returns when the other scheduler waits for events.
+  def wait_for_other
+    Thread.pass until @thread.status == "sleep"
+  end
+
   def test_run_starts_a_thread_while_the_callers_fiber_parks
     log, gate = [], Thread::Queue.new
     value = in_other do
-      Fiber.schedule { sleep(0.01) && (log << :other) && gate << :go }
+      Fiber.schedule do
+        sleep 0 until gate.num_waiting == 1
+        (log << :other) && gate << :go
+      end
       NeverBlock.run do |scope|
         assert_kind_of NeverBlock::Scheduler, Fiber.scheduler
         scope.spawn { gate.pop && log << :task }
@@ -74,16 +83,16 @@ class OtherSchedulerTest < Minitest::Test
       rescue IOError
         log << :unwound
       end
-      sleep 0.01 until begun
+      sleep 0 until begun
       fiber.raise(IOError)
-      sleep 0.01 until log.size == 2
+      sleep 0 until log.size == 2
     end
     assert_equal %i[ensure unwound], log
   end
 
   def test_several_at_once
     values = []
-    in_other { 3.times { |n| Fiber.schedule { values << NeverBlock.run { sleep(0.01) && n } } } }
+    in_other { 3.times { |n| Fiber.schedule { values << NeverBlock.run { wait_for_other || n } } } }
     assert_equal [0, 1, 2], values.sort
   end
 
@@ -92,13 +101,13 @@ class OtherSchedulerTest < Minitest::Test
   def test_many_in_turn_with_one_that_wakes_slowly
     slow = Class.new(NeverBlockTest::OtherScheduler) { define_method(:unblock) { |*arguments| super(*arguments).tap { 50.times { Thread.pass } } } }
     values = []
-    30.times { in_other(slow) { 3.times { |n| Fiber.schedule { values << NeverBlock.run { sleep(0.001) && n } } } } }
+    30.times { in_other(slow) { 3.times { |n| Fiber.schedule { values << NeverBlock.run { wait_for_other || n } } } } }
     assert_equal({0 => 30, 1 => 30, 2 => 30}, values.tally)
   end
 
   def test_the_functions_in_another_scheduler
     in_other do
-      assert_equal [1, 4], NeverBlock.concurrently([1, 2]) { |n| sleep(0.001) && n * n }
+      assert_equal [1, 4], NeverBlock.concurrently([1, 2]) { |n| sleep(0) && n * n }
       assert_equal :near, NeverBlock.race(-> { sleep }, -> { :near })
       assert_equal :returned, NeverBlock.spawn {}.state
       assert_equal 1, NB::FiberPool.new.spawn { 1 }.value
@@ -113,13 +122,14 @@ class OtherSchedulerTest < Minitest::Test
   end
 
   def test_our_own_scheduler_set_by_hand
-    log = []
+    log, gate = [], Thread::Queue.new
     on_thread do
       Fiber.set_scheduler(NeverBlock::Scheduler.new)
       Fiber.schedule do
         NeverBlock.run do |scope|
-          scope.spawn { sleep(0.001) && log << :task }
+          scope.spawn { gate.pop && log << :task }
           assert_same Fiber.scheduler, Fiber.current_scheduler
+          gate << :go
         end
         log << :after
         NB.spawn { log << :spawned }

@@ -2,10 +2,12 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 class RunTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_returns_the_blocks_value
     assert_equal :value, in_run { :value }
@@ -15,7 +17,7 @@ class RunTest < Minitest::Test
   def test_waits_for_spawned_tasks
     log = []
     value = in_run do |scope|
-      scope.spawn { sleep 0.02 and log << :task }
+      scope.spawn { sleep 1 and log << :task }
       log << :block
       :value
     end
@@ -65,8 +67,11 @@ class RunTest < Minitest::Test
   end
 
   def test_one_loop_per_thread
-    schedulers = Array.new(3) { Thread.new { NeverBlock.run { sleep 0.01 and Fiber.scheduler } } }.map(&:value)
-    assert_equal 3, schedulers.uniq.size
+    gate = Queue.new
+    threads = Array.new(3) { Thread.new { NeverBlock.run { gate.pop || Fiber.scheduler } } }
+    wait_until("three loops") { gate.num_waiting == 3 }
+    gate.close
+    assert_equal 3, threads.map(&:value).uniq.size
   end
 
   def test_loops_of_several_threads_run_concurrently
@@ -80,19 +85,19 @@ class RunTest < Minitest::Test
 
   # ---- places of the call ----
   def test_inside_a_fiber
-    value = on_thread { Fiber.new { NeverBlock.run { |scope| scope.spawn { sleep 0.01 and 5 }.value } }.resume }
+    value = on_thread { Fiber.new { NeverBlock.run { |scope| scope.spawn { sleep 1 and 5 }.value } }.resume }
     assert_equal 5, value
   end
 
   def test_inside_a_blocking_fiber
-    assert_equal 5, on_thread { Fiber.new(blocking: true) { NeverBlock.run { sleep 0.01 and 5 } }.resume }
+    assert_equal 5, on_thread { Fiber.new(blocking: true) { NeverBlock.run { sleep 1 and 5 } }.resume }
   end
 
   def test_inside_an_enumerator
     runs = lambda do
       Enumerator.new do |yielder|
-        yielder << NeverBlock.run { sleep 0.01 and 1 }
-        yielder << NeverBlock.run { sleep 0.01 and 2 }
+        yielder << NeverBlock.run { sleep 1 and 1 }
+        yielder << NeverBlock.run { sleep 1 and 2 }
       end
     end
     assert_equal [1, 2], on_thread { runs.call.then { |values| [values.next, values.next] } }
@@ -101,15 +106,15 @@ class RunTest < Minitest::Test
   end
 
   def test_inside_a_thread_of_a_task
-    assert_equal 5, in_run { Thread.new { NeverBlock.run { sleep 0.01 and 5 } }.value }
+    assert_equal 5, in_run { Thread.new { NeverBlock.run { sleep 1 and 5 } }.value }
   end
 
   def test_inside_a_blocking_section
-    assert_equal 5, in_run { NB.neverblock(false) { NeverBlock.run { sleep 0.01 and 5 } } }
+    assert_equal 5, in_run { NB.neverblock(false) { NeverBlock.run { sleep 1 and 5 } } }
   end
 
   def test_inside_an_at_exit_handler
-    assert_equal "5\n", assert_ruby('require "neverblock"; at_exit { NeverBlock.run { sleep 0.01; puts 5 } }')
+    assert_equal "5\n", assert_ruby('require "neverblock"; at_exit { NeverBlock.run { |scope| scope.spawn { puts 5 } } }')
   end
 
   # ---- nested ----
@@ -131,7 +136,7 @@ class RunTest < Minitest::Test
     log, gate = [], Queue.new
     in_run do |outer|
       outer.spawn { gate.pop && log << :outer }
-      NeverBlock.run { |inner| inner.spawn { sleep 0.01 and log << :inner } }
+      NeverBlock.run { |inner| inner.spawn { sleep 1 and log << :inner } }
       log << :between
       gate << :go
     end
@@ -168,7 +173,7 @@ class RunTest < Minitest::Test
         inner.spawn do
           sleep
         ensure
-          sleep 0.01
+          sleep 1
           log << :ensure
         end
         NB.pass
@@ -241,7 +246,7 @@ class RunTest < Minitest::Test
   def outermost_return = NeverBlock.run { return 1 }
 
   def test_a_hundred_nested_runs
-    nest = ->(level) { level.zero? ? sleep(0.001) : NeverBlock.run { nest.call(level - 1) && level } }
+    nest = ->(level) { level.zero? ? sleep(1) : NeverBlock.run { nest.call(level - 1) && level } }
     assert_equal 100, in_run { nest.call(100) }
   end
 
@@ -252,7 +257,7 @@ class RunTest < Minitest::Test
       scope.spawn do
         sleep
       ensure
-        sleep 0.01 # may wait
+        sleep 1 # may wait
         log << :ended
       end
       NB.pass
@@ -323,7 +328,7 @@ class RunTest < Minitest::Test
 
   def test_ten_thousand_tasks_that_wait
     on_thread do
-      sum = NeverBlock.run { |scope| Array.new(10_000) { |i| scope.spawn { sleep(0.001) && i } }.sum(&:value) }
+      sum = NeverBlock.run { |scope| Array.new(10_000) { |i| scope.spawn { sleep(1) && i } }.sum(&:value) }
       assert_equal 49_995_000, sum
       assert_nothing_left NeverBlock::Scheduler.kept
     end

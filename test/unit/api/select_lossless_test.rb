@@ -2,10 +2,12 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 # The effects of NeverBlock.select on the queues that did not win: their items and their waiters.
 class SelectLosslessTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_items_pushed_in_the_same_turn_stay_in_their_queues
     20.times do
@@ -106,9 +108,9 @@ class SelectLosslessTest < Minitest::Test
     in_run do |scope|
       queue = Thread::Queue.new
       100.times do
-        scope.spawn { sleep(0.001) && queue << :item }
+        scope.spawn { sleep(1) && queue << :item }
         won = begin
-          Timeout.timeout(0.001) { NeverBlock.select(queue, Thread::Queue.new)&.last }
+          Timeout.timeout(1) { NeverBlock.select(queue, Thread::Queue.new)&.last }
         rescue Timeout::Error
           nil
         end

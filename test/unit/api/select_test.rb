@@ -3,11 +3,13 @@
 require "test_helper"
 require "support/runs"
 require "support/other_scheduler"
+require "support/virtual_time"
 
 # NeverBlock.select. Losses of items are tested in select_lossless_test.rb, IO.select in scheduler/io_select_test.rb.
 class SelectWordTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   # ---- which source wins ----
   def test_an_item_in_the_queue
@@ -21,7 +23,7 @@ class SelectWordTest < Minitest::Test
   def test_an_item_that_is_pushed_later
     in_run do |scope|
       one, other = Thread::Queue.new, Thread::Queue.new
-      scope.spawn { sleep(0.002) && other << :item }
+      scope.spawn { sleep(1) && other << :item }
       assert_equal [other, :item], NeverBlock.select(one, other)
       assert_quiet one, other
     end
@@ -59,7 +61,7 @@ class SelectWordTest < Minitest::Test
   def test_tasks
     in_run do |scope|
       queue = Thread::Queue.new
-      task = scope.spawn { sleep(0.002) && :value }
+      task = scope.spawn { sleep(1) && :value }
       2.times { assert_equal [task, :value], NeverBlock.select(queue, task) }
       assert_quiet queue
     end
@@ -67,7 +69,7 @@ class SelectWordTest < Minitest::Test
 
   def test_a_failed_tasks_error_is_raised_and_its_scope_continues
     in_run do |scope|
-      task = scope.spawn { sleep(0.001) && raise(IOError, "no") }
+      task = scope.spawn { sleep(1) && raise(IOError, "no") }
       2.times { assert_equal "no", raised { NeverBlock.select(Thread::Queue.new, task) }.message }
       cancelled = scope.spawn { sleep }
       scope.spawn { cancelled.cancel(:why) }
@@ -79,7 +81,7 @@ class SelectWordTest < Minitest::Test
     error = raised do
       in_run do |scope|
         queue = Thread::Queue.new
-        task = scope.spawn { sleep(0.002) && raise("no waiter") }
+        task = scope.spawn { sleep(1) && raise("no waiter") }
         scope.spawn { queue << 1 }
         NeverBlock.select(queue, task)
         sleep
@@ -96,9 +98,12 @@ class SelectWordTest < Minitest::Test
     in_run do |scope|
       scope.spawn { gate << :far }
       assert_equal [far, :far], NeverBlock.select(Thread::Queue.new, far)
-      near = Thread.new { sleep(0.002) && :thread }
+      opened = Thread::Queue.new
+      near = Thread.new { opened.pop && :thread }
+      scope.spawn { sleep(1) && opened << true }
       assert_equal [near, :thread], NeverBlock.select(Thread::Queue.new, near)
-      failing = Thread.new { sleep(0.002) && raise("thread") }
+      failing = Thread.new { opened.pop && raise("thread") }
+      scope.spawn { sleep(1) && opened << true }
       failing.report_on_exception = false
       assert_equal "thread", raised { NeverBlock.select(failing) }.message
     end
@@ -119,7 +124,7 @@ class SelectWordTest < Minitest::Test
   def test_descriptors
     in_run do |scope|
       IO.pipe do |reader, writer|
-        scope.spawn { sleep(0.002) && writer.write("x") }
+        scope.spawn { sleep(1) && writer.write("x") }
         assert_equal [reader, reader], NeverBlock.select(Thread::Queue.new, reader)
         assert_equal "x", reader.read_nonblock(10)
         scope.spawn { writer.close }
@@ -131,7 +136,7 @@ class SelectWordTest < Minitest::Test
   def test_a_descriptor_that_is_closed
     in_run do |scope|
       reader, writer = IO.pipe
-      scope.spawn { sleep(0.001) && reader.close }
+      scope.spawn { sleep(1) && reader.close }
       2.times { assert_kind_of IOError, raised { NeverBlock.select(reader, Thread::Queue.new) } }
       writer.close
     end
@@ -150,11 +155,11 @@ class SelectWordTest < Minitest::Test
   def test_the_timeout
     in_run do
       queue = Thread::Queue.new
-      start = now
-      assert_nil NeverBlock.select(queue, timeout: 0.01)
-      assert_operator now - start, :>=, 0.01
+      assert_nil NeverBlock.select(queue, timeout: 5)
+      assert_in_delta 5, clock.elapsed
       assert_quiet queue
-      assert_nil NeverBlock.select(timeout: 0.001)
+      assert_nil NeverBlock.select(timeout: 1)
+      assert_in_delta 6, clock.elapsed
     end
   end
 
@@ -185,10 +190,10 @@ class SelectWordTest < Minitest::Test
     in_run do
       seen = NeverBlock.select do |on|
         on.after(60) { :later }
-        on.after(0.005) { :sooner }
+        on.after(5) { :sooner }
         on.pop(Thread::Queue.new) { :item }
       end
-      assert_equal :sooner, seen
+      assert_equal [:sooner, 5.0], [seen, clock.elapsed]
       assert_equal(:at_once, NeverBlock.select { |on| on.after(0) { :at_once } })
     end
   end
@@ -197,7 +202,7 @@ class SelectWordTest < Minitest::Test
     in_run do |scope|
       full = Thread::SizedQueue.new(1)
       full << :first
-      scope.spawn { sleep(0.002) && full.pop }
+      scope.spawn { sleep(1) && full.pop }
       sent = NeverBlock.select do |on|
         on.push(full, :second) { |item| [:sent, item] }
         on.pop(Thread::Queue.new) { flunk "there is none" }
@@ -256,9 +261,9 @@ class SelectWordTest < Minitest::Test
   def test_outside_a_loop
     on_thread do
       queue = Thread::Queue.new
-      thread = Thread.new { sleep(0.005) && queue << :item }
+      thread = push_to_waiter(queue, :item)
       assert_equal [queue, :item], NeverBlock.select(queue, Thread::Queue.new, timeout: 10)
-      assert_nil NeverBlock.select(queue, timeout: 0.001)
+      assert_nil NeverBlock.select(queue, timeout: 1)
       assert_nil Fiber.scheduler
       assert_quiet queue
       thread.join
@@ -276,7 +281,10 @@ class SelectWordTest < Minitest::Test
       seen = nil
       Fiber.set_scheduler(NeverBlockTest::OtherScheduler.new)
       Fiber.schedule { seen = NeverBlock.select(queue, Thread::Queue.new) }
-      Fiber.schedule { sleep(0.005) && queue << :item }
+      Fiber.schedule do
+        sleep 0 until queue.num_waiting == 1
+        queue << :item
+      end
       Fiber.set_scheduler(nil)
       assert_equal [queue, :item], seen
     end
@@ -285,7 +293,7 @@ class SelectWordTest < Minitest::Test
   def test_in_a_standalone_scheduler_and_in_an_enumerator
     queue = Thread::Queue.new
     seen = standalone do
-      Fiber.schedule { sleep(0.002) && queue << :item }
+      Fiber.schedule { sleep(1) && queue << :item }
       Enumerator.new { |yielder| yielder << NeverBlock.select(queue, Thread::Queue.new).last }.next
     end
     assert_equal :item, seen
@@ -293,11 +301,11 @@ class SelectWordTest < Minitest::Test
 
   def test_in_a_blocking_section
     in_run do |scope|
-      task = scope.spawn { sleep(0.001) && 1 }
+      task = scope.spawn { sleep(1) && 1 }
       NB.neverblock(false) do
         assert_equal :item, NeverBlock.select(queue_of(:item), task).last
         queue = Thread::Queue.new
-        Thread.new { sleep(0.002) && queue << 2 }
+        push_to_waiter(queue, 2)
         assert_equal 2, NeverBlock.select(queue).last
         assert_match(/Call select outside/, assert_raises(ThreadError) { NeverBlock.select(task) }.message)
       end
@@ -307,9 +315,9 @@ class SelectWordTest < Minitest::Test
 
   def test_nested_and_in_a_timeout
     in_run do |scope|
-      task = scope.spawn { NeverBlock.select(Thread::Queue.new, timeout: 0.001) || :inner }
+      task = scope.spawn { NeverBlock.select(Thread::Queue.new, timeout: 1) || :inner }
       assert_equal :inner, NeverBlock.select(task, Thread::Queue.new).last
-      assert_kind_of NeverBlock::TimeoutError, raised { NeverBlock.timeout(0.005) { NeverBlock.select(Thread::Queue.new) } }
+      assert_kind_of NeverBlock::TimeoutError, raised { NeverBlock.timeout(5) { NeverBlock.select(Thread::Queue.new) } }
       assert_equal [NeverBlock::Task.current], NeverBlock.tasks
     end
   end
@@ -330,8 +338,8 @@ class SelectWordTest < Minitest::Test
     on_thread do
       queue = Thread::Queue.new
       NeverBlock.run do |scope|
-        5.times { NeverBlock.select(queue, scope.spawn { sleep 0.001 }, timeout: 1) }
-        NeverBlock.select(queue, timeout: 0.001)
+        5.times { NeverBlock.select(queue, scope.spawn { sleep 1 }, timeout: 2) }
+        NeverBlock.select(queue, timeout: 1)
       end
       assert_nothing_left NeverBlock::Scheduler.kept
       assert_quiet queue
@@ -351,6 +359,14 @@ class SelectWordTest < Minitest::Test
   private
 
   def queue_of(*items) = Thread::Queue.new(items)
+
+  # @return [Thread] pushes the item as soon as the queue has a waiter
+  def push_to_waiter(queue, item)
+    Thread.new do
+      Thread.pass until queue.num_waiting == 1
+      queue << item
+    end
+  end
 
   def parked_or_ended(task)
     pass_until(task.inspect) { !task.alive? || task.waits_for }

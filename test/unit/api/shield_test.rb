@@ -2,9 +2,11 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 class ShieldTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_defers_a_cancellation_until_the_block_has_ended
     log = []
@@ -13,7 +15,7 @@ class ShieldTest < Minitest::Test
       task = parked(scope.spawn do
         value = NB.shield do
           gate.pop
-          sleep 0.001
+          sleep 1
           :committed
         end
         log << value
@@ -51,7 +53,7 @@ class ShieldTest < Minitest::Test
       task = parked(scope.spawn do
         NB.shield do
           NB.shield { gate.pop }
-          sleep 0.001
+          sleep 1
           log << :still_shielded
         end
         sleep
@@ -110,9 +112,9 @@ class ShieldTest < Minitest::Test
     log = []
     error = raised do
       in_run do |scope|
-        scope.spawn { NB.shield { sleep(0.005) && log << :committed } && sleep }
-        scope.spawn { sleep(0.001) && raise("no") }
-        NB.shield { sleep(0.003) && log << :block }
+        scope.spawn { NB.shield { sleep(5) && log << :committed } && sleep }
+        scope.spawn { sleep(1) && raise("no") }
+        NB.shield { sleep(3) && log << :block }
         sleep
       end
     end
@@ -146,7 +148,7 @@ class ShieldTest < Minitest::Test
   def test_a_timeout_around_an_enumerator_that_has_yielded_inside
     in_run do
       values = Enumerator.new { |yielder| NB.shield { (yielder << 1) && yielder << 2 } }
-      error = raised { NB.timeout(0.005) { values.next && sleep } }
+      error = raised { NB.timeout(5) { values.next && sleep } }
       assert_kind_of NeverBlock::TimeoutError, error
       assert_equal 2, values.next
     end

@@ -2,14 +2,16 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 # NeverBlock.spawn and NeverBlock.pass; scope.spawn is in scope_test.rb.
 class SpawnTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_inside_a_loop_it_starts_a_task_of_the_innermost_scope
     in_run do |scope|
-      task = NeverBlock.spawn(1, 2, name: "sum") { |one, two| sleep(0.001) && one + two }
+      task = NeverBlock.spawn(1, 2, name: "sum") { |one, two| sleep(1) && one + two }
       assert_equal [task], scope.tasks
       assert_equal ["sum", 3], [task.name, task.value]
     end
@@ -53,7 +55,7 @@ class SpawnTest < Minitest::Test
 
   def test_inside_an_enumerator_it_starts_a_task
     in_run do
-      values = Enumerator.new { |yielder| yielder << NeverBlock.spawn { sleep 0.001 and 1 } }
+      values = Enumerator.new { |yielder| yielder << NeverBlock.spawn { sleep 1 and 1 } }
       task = values.next
       assert_equal [:new, 1], [task.state, task.value]
     end
@@ -75,11 +77,11 @@ class SpawnTest < Minitest::Test
     in_run do |scope|
       reader, writer = IO.pipe
       seen = []
-      scope.spawn { sleep(0.001) && seen << :timer }
+      parked(scope.spawn { sleep(1) && seen << :timer })
       scope.spawn { reader.read(1) && seen << :pipe }
       writer.write("x")
-      deadline = now + 10
-      NB.pass until seen.size == 2 || now > deadline
+      NB.neverblock(false) { Thread.new { clock.advance(1) }.join } # only the time changes
+      1_000.times { NB.pass }
       assert_equal %i[pipe timer], seen.sort
     ensure
       reader.close
@@ -104,7 +106,7 @@ class SpawnTest < Minitest::Test
       scope.spawn { ran = true }
       value = NB.neverblock(false) do
         assert_predicate Fiber.current, :blocking?
-        sleep 0.005
+        sleep 0 # lets other tasks run outside of such a section
         :value
       end
       assert_equal [:value, false], [value, ran]
@@ -115,7 +117,7 @@ class SpawnTest < Minitest::Test
 
   def test_a_blocking_section_inside_another_and_outside_a_loop
     assert_equal 1, NB.neverblock(false) { NB.neverblock(false) { NB.neverblock(true) { NB.neverblock { 1 } } } }
-    in_run { assert_equal 1, NB.neverblock(false) { NB.neverblock(false) { sleep(0.001) && 1 } } }
+    in_run { assert_equal 1, NB.neverblock(false) { NB.neverblock(false) { sleep(0) && 1 } } }
     assert_raises(ArgumentError) { NB.neverblock(false) }
   end
 
@@ -123,7 +125,8 @@ class SpawnTest < Minitest::Test
     in_run do
       assert_equal "no", raised { NB.neverblock(false) { raise "no" } }.message
       refute_predicate Fiber.current, :blocking?
-      sleep 0.001
+      sleep 1
+      assert_in_delta 1, clock.elapsed
     end
   end
 end

@@ -2,9 +2,11 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 class FiberPoolTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_size
     assert_equal 50, NB::FiberPool.new.size
@@ -24,7 +26,7 @@ class FiberPoolTest < Minitest::Test
           log << n
           most = [most, running += 1].max
           gate.pop
-          sleep 0.001
+          sleep 1
           running -= 1
         end
       end
@@ -39,14 +41,15 @@ class FiberPoolTest < Minitest::Test
 
   def test_the_end_of_run_waits_for_the_pool
     count = 0
-    in_run { NB::FiberPool.new(2).then { |pool| 10.times { pool.spawn { sleep(0.001) && count += 1 } } } }
+    in_run { NB::FiberPool.new(2).then { |pool| 10.times { pool.spawn { sleep(1) && count += 1 } } } }
     assert_equal 10, count
+    assert_in_delta 5, clock.elapsed
   end
 
   def test_spawn_returns_a_task_and_passes_arguments
     in_run do
       pool = NB::FiberPool.new(1)
-      pool.spawn { sleep 0.001 }
+      pool.spawn { sleep 1 }
       task = pool.spawn(1, 2, name: "sum") { |one, two| one + two }
       assert_equal ["sum", :new], [task.name, task.state]
       assert_equal 3, task.value
@@ -73,7 +76,7 @@ class FiberPoolTest < Minitest::Test
     log, pool = [], NB::FiberPool.new(1)
     error = raised do
       in_run do
-        pool.spawn { sleep(0.001) && raise("no") }
+        pool.spawn { sleep(1) && raise("no") }
         5.times { pool.spawn { log << :never } }
       end
     end
@@ -122,7 +125,7 @@ class FiberPoolTest < Minitest::Test
     log = []
     in_run do
       pool = NB::FiberPool.new(1)
-      pool.spawn { sleep(0.005) && log << :outer }
+      pool.spawn { sleep(1) && log << :outer }
       NeverBlock.run { pool.spawn { log << :inner } }
       assert_equal [:outer, :inner], log
     end
@@ -134,7 +137,8 @@ class FiberPoolTest < Minitest::Test
       assert_same pool, pool.drain
       task = pool.spawn { sleep }
       assert_nil pool.drain(0)
-      assert_nil pool.drain(0.001)
+      assert_nil pool.drain(3)
+      assert_in_delta 3, clock.elapsed
       drains = Array.new(3) { scope.spawn { pool.drain } }
       NB.pass
       task.cancel
@@ -146,8 +150,12 @@ class FiberPoolTest < Minitest::Test
   def test_drain_from_another_thread
     in_run do
       pool = NB::FiberPool.new(1)
-      pool.spawn { sleep 0.005 }
-      assert_same pool, Thread.new { pool.drain }.value
+      gate = Thread::Queue.new
+      pool.spawn { gate.pop }
+      thread = Thread.new { pool.drain }
+      pass_until("the thread to wait") { thread.status == "sleep" }
+      gate << :go
+      assert_same pool, thread.value
     end
   end
 
@@ -157,7 +165,7 @@ class FiberPoolTest < Minitest::Test
 
   def test_a_pool_outlives_a_run
     pool = NB::FiberPool.new(1)
-    2.times { in_run { 2.times { pool.spawn { sleep 0.0005 } } } }
+    2.times { in_run { 2.times { pool.spawn { sleep 1 } } } }
     raised { in_run { pool.spawn { sleep } && pool.spawn {} && NB.pass && nil || raise("no") } }
     assert_equal({running: 0, queued: 0}, pool.stats.slice(:running, :queued))
     in_run { assert_equal 1, pool.spawn { 1 }.value }

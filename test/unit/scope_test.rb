@@ -2,9 +2,11 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 class ScopeTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   # ---- spawn ----
   def test_spawn_returns_a_task_and_passes_arguments
@@ -82,7 +84,7 @@ class ScopeTest < Minitest::Test
         end
         scope.spawn { log << :never } if NB.pass || true
         assert_same scope, scope.cancel
-        sleep 0.001
+        sleep 1
         :value
       end
       assert_equal :value, in_run { |scope| nested ? NeverBlock.run(&body) : body.call(scope) }
@@ -125,7 +127,7 @@ class ScopeTest < Minitest::Test
       ensure
         log << :outer
       end
-      sleep 0.005
+      sleep 1
       outer.cancel
     end
     assert_equal [:block, :inner, :outer], log

@@ -2,9 +2,11 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 class SemaphoreTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_size_is_a_positive_integer
     assert_equal 3, NB::Semaphore.new(3).size
@@ -22,13 +24,14 @@ class SemaphoreTest < Minitest::Test
         scope.spawn do
           semaphore.acquire do
             most = [most, running += 1].max
-            sleep 0.001
+            sleep 1
             running -= 1
           end
         end
       end
     end
     assert_equal [3, 0, 3], [most, running, semaphore.available]
+    assert_in_delta 7, clock.elapsed
   end
 
   def test_acquire_returns_the_blocks_value_and_always_releases
@@ -57,11 +60,16 @@ class SemaphoreTest < Minitest::Test
 
   def test_timeout
     semaphore = NB::Semaphore.new(1).tap(&:acquire)
-    [-> { in_run { semaphore.acquire(timeout: 0.005) } }, -> { semaphore.acquire(timeout: 0.005) }, -> { semaphore.acquire(timeout: 0) }].each do |call|
+    {
+      "5" => -> { in_run { semaphore.acquire(timeout: 5) } },
+      "0.005" => -> { semaphore.acquire(timeout: 0.005) },
+      "0" => -> { semaphore.acquire(timeout: 0) }
+    }.each do |seconds, call|
       error = raised(&call)
       assert_kind_of NeverBlock::TimeoutError, error
-      assert_match(/no place in the semaphore of 1 became free within 0(\.005)? s/, error.message)
+      assert_match(/no place in the semaphore of 1 became free within #{seconds} s/, error.message)
     end
+    assert_in_delta 5, clock.elapsed
     semaphore.release
     assert_equal 1, semaphore.available
     assert_equal :got, semaphore.acquire(timeout: 1) { :got }
@@ -117,11 +125,11 @@ class SemaphoreTest < Minitest::Test
     semaphore = NB::Semaphore.new(2)
     in_run do |scope|
       2.times { semaphore.acquire }
-      tasks = Array.new(50) { scope.spawn { semaphore.acquire { sleep 0.0001 } } }
-      tasks += Array.new(50) { scope.spawn { raised { semaphore.acquire(timeout: 0.001) { sleep 0.0001 } } } }
+      tasks = Array.new(50) { scope.spawn { semaphore.acquire { sleep 1 } } }
+      tasks += Array.new(50) { scope.spawn { raised { semaphore.acquire(timeout: 10) { sleep 1 } } } }
       NB.pass
       tasks.each_slice(3) { |one, *| one.cancel }
-      sleep 0.005
+      sleep 20
       2.times { semaphore.release }
     end
     assert_equal 2, semaphore.available
@@ -129,10 +137,12 @@ class SemaphoreTest < Minitest::Test
 
   def test_between_threads_and_loops
     semaphore, running, most, lock = NB::Semaphore.new(2), 0, 0, Mutex.new
+    others_run = proc { NB.pass || Thread.pass }
     hold = lambda do
       semaphore.acquire do
         lock.synchronize { most = [most, running += 1].max }
-        sleep 0.002
+        others_run.call until most == 2
+        10.times(&others_run)
         lock.synchronize { running -= 1 }
       end
     end

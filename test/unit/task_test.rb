@@ -2,15 +2,17 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 class TaskTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   # ---- join, value ----
   def test_value_waits_and_returns_the_blocks_value
     in_run do |scope|
-      task = scope.spawn { sleep 0.005 and :value }
+      task = scope.spawn { sleep 1 and :value }
       assert_equal [:value, :value], [task.value, task.value]
       assert_same task, task.join
     end
@@ -34,9 +36,11 @@ class TaskTest < Minitest::Test
   # R11 of the runtime's review: it raised RangeError.
   def test_an_infinite_limit_means_no_limit
     in_run do |scope|
-      task = scope.spawn { sleep(0.001) && :value }
+      task = scope.spawn { sleep(1) && :value }
       assert_same task, task.join(Float::INFINITY)
-      thread = Thread.new { sleep(0.001) && :value }
+      gate = Queue.new
+      thread = Thread.new { gate.pop }
+      scope.spawn { sleep(1) && gate << :go }
       assert_same thread, thread.join(Float::INFINITY)
     end
   end
@@ -45,8 +49,10 @@ class TaskTest < Minitest::Test
     in_run do |scope|
       task = scope.spawn { sleep }
       assert_nil task.join(0)
-      assert_nil task.join(0.001)
-      assert_nil task.join(0.001r)
+      assert_nil task.join(2)
+      assert_in_delta 2, clock.elapsed
+      assert_nil task.join(0.5r)
+      assert_in_delta 2.5, clock.elapsed
       assert_predicate task, :alive?
       task.cancel
       assert_same task, task.join(10)
@@ -56,7 +62,7 @@ class TaskTest < Minitest::Test
 
   def test_join_with_a_bad_limit
     in_run do |scope|
-      task = scope.spawn { sleep 0.001 }
+      task = scope.spawn { sleep 1 }
       assert_raises(TypeError) { task.join("soon") }
       assert_raises(ArgumentError) { task.join(-1) }
       assert_raises(ArgumentError) { task.join(1, 2) }
@@ -74,14 +80,14 @@ class TaskTest < Minitest::Test
 
   def test_many_waiters_of_one_task
     in_run do |scope|
-      task = scope.spawn { sleep 0.005 and 7 }
+      task = scope.spawn { sleep 1 and 7 }
       assert_equal [7] * 100, Array.new(100) { scope.spawn { task.value } }.map(&:value)
     end
   end
 
   def test_a_chain_of_a_thousand
     in_run do |scope|
-      last = scope.spawn { sleep 0.001 and 0 }
+      last = scope.spawn { sleep 1 and 0 }
       1_000.times { last = scope.spawn(last) { |before| before.value + 1 } }
       assert_equal 1_000, last.value
     end
@@ -96,7 +102,7 @@ class TaskTest < Minitest::Test
 
   def test_waiting_in_a_blocking_section_is_an_error
     in_run do |scope|
-      task = scope.spawn { sleep 0.001 and 1 }
+      task = scope.spawn { sleep 1 and 1 }
       error = NB.neverblock(false) { assert_raises(ThreadError) { task.value } }
       assert_match(/blocking section.*Wait outside/, error.message)
       assert_equal 1, task.value
@@ -106,7 +112,7 @@ class TaskTest < Minitest::Test
 
   def test_waiting_inside_an_enumerator
     in_run do |scope|
-      values = Enumerator.new { |yielder| yielder << scope.spawn { sleep 0.001 and 1 }.value }
+      values = Enumerator.new { |yielder| yielder << scope.spawn { sleep 1 and 1 }.value }
       assert_equal 1, values.next
     end
   end
@@ -115,7 +121,7 @@ class TaskTest < Minitest::Test
     tasks = nil
     raised do
       in_run do |scope|
-        tasks = [scope.spawn { 1 }, scope.spawn { sleep }, scope.spawn { sleep(0.001) && raise("no") }]
+        tasks = [scope.spawn { 1 }, scope.spawn { sleep }, scope.spawn { sleep(1) && raise("no") }]
         sleep
       end
     end
@@ -183,7 +189,7 @@ class TaskTest < Minitest::Test
           values = Enumerator.new do |yielder|
             3.times do
               yielder << NeverBlock::Task.current
-              sleep 0.001
+              sleep 1
             end
           end
           4.times { seen << [NeverBlock::Task.current, values.next, Fiber.new { NeverBlock::Task.current }.resume] }
@@ -227,9 +233,9 @@ class TaskTest < Minitest::Test
       task = scope.spawn(name: "slow") { sleep 60 }
       here = "#{__FILE__}:#{__LINE__ - 1}"
       assert_equal "#<NeverBlock::Task \"slow\" waiting for its first turn spawned at #{here}>", task.inspect
-      parked(task)
-      assert_match(/\A#<NeverBlock::Task "slow" waiting for the end of a sleep \((60|5\d\.\d)s left\) spawned at #{here}>\z/, task.inspect)
-      assert_equal(*[task.inspect, task.to_s].map { |text| text.sub(/\d\d(\.\d)?s left/, "") })
+      clock.advance(15)
+      assert_equal "#<NeverBlock::Task \"slow\" waiting for the end of a sleep (45s left) spawned at #{here}>", task.inspect
+      assert_equal task.inspect, task.to_s
       assert_equal here, task.spawned_at
       task.cancel
       task.join
@@ -256,7 +262,7 @@ class TaskTest < Minitest::Test
         -> { held.lock } => "#<Thread::Mutex>",
         -> { named.value } => "task \"rates\"",
         -> { nameless.join } => "#<NeverBlock::Task #{__FILE__}:#{line}>",
-        -> { Thread.new { sleep }.join } => "#<Thread>",
+        -> { Thread.new { answer.pop }.join } => "#<Thread>",
         -> { NeverBlock.run { |inner| inner.spawn { sleep } } } => "#<NeverBlock::Scope>",
         -> { NB.offload { answer.pop } } => "a native thread or the kernel, for the block at #{__FILE__}:#{__LINE__}"
       }.each do |wait, words|
@@ -291,8 +297,8 @@ class TaskTest < Minitest::Test
       assert_equal "waiting", facts.name
       assert_match(/task_test.rb:\d+\z/, facts.spawned_at)
       assert_match(/the end of a sleep/, facts.waits_for)
-      assert_operator facts.age, :>, 0
-      assert_operator facts.age, :<, 60
+      clock.advance(20)
+      assert_in_delta 20, facts.age
       assert_empty Thread.new { NeverBlock.tasks }.value
       waiting.cancel
     end
@@ -314,7 +320,7 @@ class TaskTest < Minitest::Test
       NeverBlock.run do |inner|
         fiber = Fiber.schedule do
           log << :at_once
-          sleep 0.005
+          sleep 1
           log << :later
         end
         assert_kind_of Fiber, fiber

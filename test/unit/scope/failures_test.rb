@@ -2,10 +2,12 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 # A run whose block or task fails: the rest is cancelled, and the failure is raised.
 class ScopeFailuresTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_an_exception_in_the_block_cancels_the_rest_and_is_raised_after_their_ensures
     log = []
@@ -14,7 +16,7 @@ class ScopeFailuresTest < Minitest::Test
         scope.spawn do
           sleep
         ensure
-          sleep 0.02
+          sleep 1
           log << :ensure
         end
         NB.pass
@@ -36,7 +38,7 @@ class ScopeFailuresTest < Minitest::Test
         ensure
           log << :sibling
         end
-        scope.spawn { sleep(0.005) && raise(IOError, "task") }
+        scope.spawn { sleep(1) && raise(IOError, "task") }
         sleep
       ensure
         log << :block
@@ -68,12 +70,12 @@ class ScopeFailuresTest < Minitest::Test
     log = []
     error = raised do
       in_run do |scope|
-        NeverBlock.timeout(0.1) do
-          parked(NeverBlock.spawn { sleep(0.001) && raise(IOError, "no") })
+        NeverBlock.timeout(10) do
+          parked(NeverBlock.spawn { sleep(1) && raise(IOError, "no") })
           sleep
         ensure
           log << :ensure
-          sleep 0.12
+          sleep 12
         end
       rescue NeverBlock::TimeoutError
         log << :never
@@ -225,7 +227,7 @@ class ScopeFailuresTest < Minitest::Test
   def test_a_nested_runs_failure_is_the_callers
     log = []
     in_run do |outer|
-      outer.spawn { sleep(0.02) && log << :unharmed }
+      outer.spawn { sleep(1) && log << :unharmed }
       begin
         NeverBlock.run { |inner| inner.spawn { raise "inner" } }
       rescue => error
@@ -239,12 +241,12 @@ class ScopeFailuresTest < Minitest::Test
     log = []
     error = raised do
       in_run do |outer|
-        outer.spawn { sleep(0.005) && raise("outer") }
+        outer.spawn { sleep(1) && raise("outer") }
         NeverBlock.run do |inner|
           inner.spawn do
             sleep
           ensure
-            sleep 0.005
+            sleep 1
             log << :inner
           end
           sleep
@@ -315,7 +317,7 @@ class ScopeFailuresTest < Minitest::Test
           inner.spawn do
             sleep
           ensure
-            sleep 0.005
+            sleep 1
             log << :ensure
           end
         end
@@ -332,12 +334,12 @@ class ScopeFailuresTest < Minitest::Test
     in_run do |scope|
       went_on = false
       task = scope.spawn do
-        NeverBlock.timeout(0.1) do
+        NeverBlock.timeout(10) do
           NeverBlock.run do |inner|
             parked(inner.spawn do
               sleep
             ensure
-              sleep 0.12
+              sleep 12
             end)
             NeverBlock::Task.current.cancel("enough")
             sleep

@@ -2,14 +2,16 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 # What a failed task does not end: a failure that has a waiter, and one that `on_error` gets.
 class ScopeOnErrorTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_a_failure_with_a_waiter_goes_only_to_the_waiter
     in_run do |scope|
-      failing = scope.spawn { sleep(0.005) && raise("mine") }
+      failing = scope.spawn { sleep(1) && raise("mine") }
       waiters = Array.new(2) { |i| scope.spawn { raised { i.zero? ? failing.value : failing.join } } }
       assert_equal %w[mine mine], waiters.map { |waiter| waiter.value.message }
     end
@@ -19,7 +21,7 @@ class ScopeOnErrorTest < Minitest::Test
     error = raised do
       in_run do |scope|
         waiter = nil
-        failing = scope.spawn { sleep(0.005) && waiter.cancel && raise("without a waiter") }
+        failing = scope.spawn { sleep(1) && waiter.cancel && raise("without a waiter") }
         waiter = scope.spawn { failing.value }
       end
     end
@@ -29,10 +31,10 @@ class ScopeOnErrorTest < Minitest::Test
   def test_a_waiter_that_timed_out_does_not_count
     error = raised do
       in_run do |scope|
-        failing = scope.spawn { sleep(0.03) && raise("without a waiter") }
-        assert_nil failing.join(0.001)
+        failing = scope.spawn { sleep(30) && raise("without a waiter") }
+        assert_nil failing.join(1)
         begin
-          NeverBlock.timeout(0.001) { failing.value }
+          NeverBlock.timeout(1) { failing.value }
         rescue NeverBlock::TimeoutError
         end
         sleep
@@ -45,7 +47,7 @@ class ScopeOnErrorTest < Minitest::Test
     error = raised do
       in_run do |scope|
         started = Queue.new
-        failing = scope.spawn { started.pop && sleep(0.01) && raise("without a waiter") }
+        failing = scope.spawn { started.pop && sleep(1) && raise("without a waiter") }
         thread = Thread.new do
           Thread.current.report_on_exception = false
           failing.value
@@ -64,7 +66,7 @@ class ScopeOnErrorTest < Minitest::Test
     value = in_run(on_error: ->(error) { seen << error.message }) do |scope|
       scope.spawn { raise "one" }
       scope.spawn { raise "two" }
-      scope.spawn { sleep(0.01) && log << :fine }
+      scope.spawn { sleep(1) && log << :fine }
       NB.pass
       :value
     end
@@ -112,12 +114,12 @@ class ScopeOnErrorTest < Minitest::Test
   def test_on_error_may_wait
     log = []
     handler = lambda do |error|
-      sleep 0.02
+      sleep 20
       log << error.message
     end
     in_run(on_error: handler) do |scope|
       scope.spawn { raise "slowly handled" }
-      scope.spawn { sleep 0.001 } # ends while the handler waits
+      scope.spawn { sleep 1 } # ends while the handler waits
     end
     assert_equal ["slowly handled"], log
   end

@@ -2,16 +2,18 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 class TransientTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_a_scope_ends_without_its_transient_tasks
     log = []
     value = in_run do |scope|
       scope.spawn(transient: true) { forever(log) }
-      sleep 0.001
+      sleep 1
       log << :block
       :value
     end
@@ -28,7 +30,7 @@ class TransientTest < Minitest::Test
     log = []
     in_run do |scope|
       scope.spawn(transient: true) { forever(log) }
-      scope.spawn { 3.times { sleep(0.001) && log << :work } }
+      scope.spawn { 3.times { sleep(1) && log << :work } }
     end
     assert_equal %i[work work work ensure ended], log
   end
@@ -79,7 +81,7 @@ class TransientTest < Minitest::Test
     reported = []
     in_run(on_error: ->(failure) { reported << failure.message }) do |scope|
       scope.spawn(transient: true) { raise "no" }
-      sleep 0.001
+      sleep 1
     end
     assert_equal ["no"], reported
   end
@@ -100,7 +102,7 @@ class TransientTest < Minitest::Test
   def test_a_waiter_of_its_value_keeps_the_scope_open
     values = []
     in_run do |scope|
-      transient = scope.spawn(transient: true) { sleep(0.005) && :value }
+      transient = scope.spawn(transient: true) { sleep(1) && :value }
       scope.spawn { values << transient.value }
     end
     assert_equal [:value], values
@@ -110,7 +112,7 @@ class TransientTest < Minitest::Test
     log = []
     in_run do |scope|
       parked(scope.spawn(transient: true) do
-        NeverBlock.spawn { sleep(0.002) && log << :child }
+        NeverBlock.spawn { sleep(1) && log << :child }
         forever(log)
       end)
     end
@@ -124,7 +126,7 @@ class TransientTest < Minitest::Test
         sleep
       ensure
         NeverBlock.spawn(transient: true) { log << :never }
-        NeverBlock.spawn { sleep(0.001) && log << :last_words }
+        NeverBlock.spawn { sleep(1) && log << :last_words }
       end)
     end
     assert_equal [:last_words], log
@@ -134,7 +136,7 @@ class TransientTest < Minitest::Test
     log = []
     in_run do |scope|
       parked(scope.spawn(transient: true) do
-        NeverBlock.shield { sleep(0.005) && log << :committed }
+        NeverBlock.shield { sleep(1) && log << :committed }
         sleep
       end)
     end
@@ -197,7 +199,7 @@ class TransientTest < Minitest::Test
     sleep
   ensure
     log << :ensure
-    sleep 0.001
+    sleep 1
     log << :ended
   end
 end

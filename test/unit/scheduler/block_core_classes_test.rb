@@ -5,12 +5,14 @@
 require "test_helper"
 require "stringio"
 require "support/loops"
+require "support/virtual_time"
 require "monitor"
 
 # Ruby's own classes that wait by block and unblock: locks, queues, threads.
 class BlockCoreClassesTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
+  include NeverBlockTest::VirtualTime
 
   def test_queues
     in_loop do
@@ -19,14 +21,14 @@ class BlockCoreClassesTest < Minitest::Test
       NB.pass
       3.times { |i| queue << i }
       assert_equal [0, 1, 2], taker.value
-      assert_nil queue.pop(timeout: 0.01)
+      assert_nil queue.pop(timeout: 1)
       closer = NB.spawn { queue.pop }
       NB.pass
       queue.close
       assert_nil closer.value
       sized = SizedQueue.new(1)
       pusher = NB.spawn { 3.times { |i| sized << i } }
-      assert_equal [0, 1, 2], Array.new(3) { sleep(0.001) and sized.pop }
+      assert_equal [0, 1, 2], Array.new(3) { sleep(1) and sized.pop }
       pusher.join
     end
   end
@@ -39,7 +41,7 @@ class BlockCoreClassesTest < Minitest::Test
           mutex.synchronize do
             inside += 1
             assert_equal 1, inside
-            sleep 0.001
+            sleep 0.1
             order << i
             inside -= 1
           end
@@ -59,7 +61,7 @@ class BlockCoreClassesTest < Minitest::Test
       thread = Thread.new { mutex.synchronize { held << 1 and release.pop } }
       held.pop
       task = NB.spawn { mutex.synchronize { :got } }
-      assert_nil task.join(0.01)
+      assert_nil task.join(1)
       release << 1
       assert_equal :got, task.value
       thread.join
@@ -114,60 +116,6 @@ class BlockCoreClassesTest < Minitest::Test
     end
   end
 
-  def test_close_waits_for_a_thread_that_uses_the_io
-    in_loop do
-      reader, writer = IO.pipe
-      thread = quiet_thread { reader.read }
-      pass_until("the thread reads") { thread.status == "sleep" }
-      reader.close
-      assert_kind_of IOError, outcome(thread)
-      writer.close
-    end
-  end
-
-  def test_close_waits_for_fibers_that_use_the_io
-    in_loop do
-      reader, writer = IO.pipe
-      tasks = Array.new(3) { NB.spawn { reader.read(1) } }
-      NB.pass
-      reader.close
-      assert_equal [IOError], tasks.map { |task| outcome(task).class }.uniq
-      writer.close
-    end
-  end
-
-  def test_close_waits_for_another_loop_that_uses_the_io
-    in_loop do
-      reader, writer = IO.pipe
-      waits = Queue.new
-      thread = quiet_thread { NeverBlock.run { waits << 1 and reader.read } }
-      waits.pop
-      pass_until("the other loop is idle") { thread.status == "sleep" }
-      reader.close
-      assert_kind_of IOError, outcome(thread)
-      writer.close
-    end
-  end
-
-  # Up to Ruby 3.4 the closing fiber may wait for a mutex that Ruby hides: an object without a class.
-  def test_a_fiber_that_closes_can_be_described
-    in_loop do
-      reader, writer = IO.pipe
-      gate, left = Thread::Queue.new, false
-      thread = quiet_thread { assert_raises(IOError) { reader.read } and (left = true) and gate.pop }
-      pass_until("the thread reads") { thread.status == "sleep" }
-      closer = NB.spawn { reader.close }
-      pass_until("the thread leaves") { left }
-      3.times { NB.pass }
-      assert_match(/Task/, closer.inspect)
-      NeverBlock.dump(text = StringIO.new)
-      assert_match(/loop of/, text.string)
-      gate << true
-      closer.join
-      writer.close
-    end
-  end
-
   # Ruby keeps pointers to the closing fiber until all operations have ended.
   def test_a_close_is_not_interrupted_halfway
     in_loop do
@@ -185,32 +133,16 @@ class BlockCoreClassesTest < Minitest::Test
       assert_kind_of NeverBlock::Cancelled, outcome(closer)
       assert closed, "the exception came out of close"
       assert_equal [IOError] * 2, reading.map { |waiting| outcome(waiting).class }
-      start = now
-      sleep 0.02
-      assert_operator now - start, :>=, 0.019
+      assert_equal(2.0, seconds_of { sleep 2 })
       writer.close
-    end
-  end
-
-  # The threads that leave hold the mutex that the closing fiber waits for, and unblock it meanwhile.
-  def test_close_while_many_threads_use_the_io
-    in_loop do
-      20.times do
-        reader, writer = IO.pipe
-        threads = Array.new(8) { quiet_thread { reader.read } }
-        pass_until("all threads read") { threads.all? { |thread| thread.status == "sleep" } }
-        reader.close
-        assert_equal [IOError], threads.map { |thread| outcome(thread).class }.uniq
-        writer.close
-      end
     end
   end
 
   def test_threads
     in_loop do
-      assert_equal 5, Thread.new { sleep(0.01) and 5 }.value
+      assert_equal 5, Thread.new { Thread.pass || 5 }.value
       slow = Thread.new { sleep }
-      assert_nil slow.join(0.01)
+      assert_nil slow.join(1)
       slow.kill
       assert_same slow, slow.join
       failing = Thread.new { raise IOError, "thread" }.tap { |thread| thread.report_on_exception = false }
@@ -246,13 +178,11 @@ class BlockCoreClassesTest < Minitest::Test
       mutex.lock
       sleeper = NB.spawn do
         mutex.synchronize { :had }
-        start = now
-        sleep 0.03
-        now - start
+        seconds_of { sleep 3 }
       end
       NB.pass
       mutex.unlock
-      assert_operator sleeper.value, :>=, 0.029
+      assert_equal 3.0, sleeper.value
     end
   end
 end

@@ -4,6 +4,7 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 require "monitor"
 require "tempfile"
 
@@ -11,6 +12,7 @@ require "tempfile"
 class CancellationWaitsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   # Every kind of wait; each gets a bag for objects that must outlive the task.
   WAITS = {
@@ -83,9 +85,10 @@ class CancellationWaitsTest < Minitest::Test
           sleep 0.001 # ensures may wait
           log << :ensure
         end
+        NB.pass # a task that never stops to run would stop virtual time
         loops = name.include?("loop")
         pass_until("#{name} to wait") { loops ? task.state == :running : task.state == :running && task.waits_for }
-        sleep 0.002
+        2.times { NB.pass }
         assert_equal true, task.cancel
         assert_kind_of NeverBlock::Cancelled, raised { task.value }
         assert_equal %i[cancelled ensure], log

@@ -49,9 +49,12 @@ class SchedulerEnginesTest < Minitest::Test
     engines = NeverBlock::Scheduler.backends & %w[epoll poll]
     threads = engines.map do |name|
       Thread.new do
+        reader, writer = IO.pipe
         Fiber.set_scheduler(NeverBlock::Scheduler.new(engine: name))
-        Fiber.schedule { sleep(0.01) and Thread.current.thread_variable_set(:engine, Fiber.scheduler.engine_name) }
+        Fiber.schedule { reader.read(1) and Thread.current.thread_variable_set(:engine, Fiber.scheduler.engine_name) }
+        writer << "x"
         Fiber.set_scheduler(nil)
+        [reader, writer].each(&:close)
         Thread.current.thread_variable_get(:engine)
       end
     end
@@ -60,11 +63,11 @@ class SchedulerEnginesTest < Minitest::Test
 
   def test_inspect_and_statistics
     standalone do |scheduler|
-      Fiber.schedule { sleep 0.001 }
+      fiber = Fiber.schedule { Queue.new.pop(timeout: 0.001) }
       assert_match(/\A#<NeverBlock::Scheduler (epoll|uring|poll), 2 tasks>\z/, scheduler.inspect)
       statistics = scheduler.statistics
       assert_equal [2, 1], statistics.values_at(:tasks, :timers)
-      sleep 0.01
+      NB.pass while fiber.alive?
       assert_operator scheduler.statistics[:switches], :>, statistics[:switches]
     end
     closed = NeverBlock::Scheduler.new.tap(&:close)

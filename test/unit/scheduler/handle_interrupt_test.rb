@@ -12,7 +12,7 @@ class HandleInterruptTest < Minitest::Test
   # ---- what a mask defers, and until when ----
   def test_it_is_raised_at_the_end_of_the_block
     each_kind do |log|
-      mask(NEVER) { sleep(0.1) && log << :masked }
+      mask(NEVER) { sleep(10) && log << :masked }
       log << :never
     end
   end
@@ -20,8 +20,8 @@ class HandleInterruptTest < Minitest::Test
   def test_it_is_raised_at_the_end_of_the_outermost_mask
     each_kind do |log|
       mask(NEVER) do
-        mask(NEVER) { sleep 0.02 }
-        sleep(0.001) && log << :masked
+        mask(NEVER) { sleep 2 }
+        sleep(0.1) && log << :masked
       end
       log << :never
     end
@@ -29,7 +29,7 @@ class HandleInterruptTest < Minitest::Test
 
   def test_a_computing_block
     each_kind do |log|
-      mask(NEVER) { sleep(0.002) && compute(0.02) || log << :masked }
+      mask(NEVER) { sleep(0.2) && hold(2) && log << :masked }
       sleep 5
       log << :never
     end
@@ -38,14 +38,14 @@ class HandleInterruptTest < Minitest::Test
   def test_a_block_that_is_left_by_an_exception_or_a_throw
     each_kind do |log|
       raised_inside = begin
-        mask(NEVER) { sleep(0.1) && (log << :masked) && raise(IOError) }
+        mask(NEVER) { sleep(10) && (log << :masked) && raise(IOError) }
       rescue IOError
         :never
       end
       log << raised_inside
     end
     each_kind do |log|
-      catch(:out) { mask(NEVER) { sleep(0.1) && (log << :masked) && throw(:out) } }
+      catch(:out) { mask(NEVER) { sleep(10) && (log << :masked) && throw(:out) } }
       log << :never
     end
   end
@@ -60,7 +60,7 @@ class HandleInterruptTest < Minitest::Test
   def test_immediate_raises_a_deferred_exception
     each_kind do |log|
       mask(NEVER) do
-        sleep(0.1) && log << :masked
+        sleep(10) && log << :masked
         mask(LIFTED) { log << :never }
       end
     end
@@ -71,7 +71,7 @@ class HandleInterruptTest < Minitest::Test
       mask(NEVER) do
         mask(LIFTED) { sleep 5 }
       ensure
-        sleep(0.1) && log << :masked
+        sleep(10) && log << :masked
       end
       log << :never
     end
@@ -80,11 +80,11 @@ class HandleInterruptTest < Minitest::Test
   slow "it computes"
   def test_on_blocking_raises_it_only_at_a_wait
     each_kind do |log|
-      mask(Exception => :on_blocking) { (compute(0.03) || log << :masked) && sleep(5) && log << :never }
+      mask(Exception => :on_blocking) { (hold(3) && log << :masked) && sleep(5) && log << :never }
     end
     each_kind do |log|
       mask(NEVER) do
-        sleep 0.02
+        sleep 2
         mask(Exception => :on_blocking) { (log << :masked) && sleep(5) }
         log << :never
       end
@@ -94,14 +94,14 @@ class HandleInterruptTest < Minitest::Test
   def test_masks_apply_by_exception_class
     in_run do |scope|
       gate = Queue.new
-      task = parked(scope.spawn { mask(NeverBlock::Cancelled => :never) { gate << raised { Timeout.timeout(0.01) { sleep } } } })
+      task = parked(scope.spawn { mask(NeverBlock::Cancelled => :never) { gate << raised { Timeout.timeout(1) { sleep } } } })
       task.cancel
       assert_kind_of NeverBlock::Cancelled, raised { task.value }
       assert_kind_of Timeout::Error, gate.pop
       task = parked(scope.spawn { Timeout.timeout(5) { mask(Timeout::ExitException => :never) { sleep } } })
       task.cancel
       assert_kind_of NeverBlock::Cancelled, raised { task.value }
-      task = scope.spawn { Timeout.timeout(0.001, KeyError) { mask(NEVER.merge(IndexError => :immediate)) { sleep } } }
+      task = scope.spawn { Timeout.timeout(0.1, KeyError) { mask(NEVER.merge(IndexError => :immediate)) { sleep } } }
       assert_kind_of KeyError, raised { task.value } # the nearest ancestor decides
     end
   end
@@ -113,7 +113,7 @@ class HandleInterruptTest < Minitest::Test
       task = parked(scope.spawn do
         mask(NEVER) { gate.pop }
       rescue NeverBlock::Cancelled
-        log << :cancelled << sleep(0.001)
+        log << :cancelled << sleep(0.1)
         mask(NEVER) { log << :again }
         :went_on
       end)
@@ -128,12 +128,12 @@ class HandleInterruptTest < Minitest::Test
   def test_timeouts_that_began_inside_end_inside
     in_run do
       mask(NEVER) do
-        assert_kind_of Timeout::Error, raised { Timeout.timeout(0.005) { sleep } }
-        assert_kind_of NeverBlock::TimeoutError, raised { NB.timeout(0.005) { mask(LIFTED) { sleep } } }
-        assert_kind_of KeyError, raised { Timeout.timeout(0.005, KeyError) { sleep } }
-        assert_nil NB.move_on_after(0.005) { sleep }
-        assert_nil Queue.new.pop(timeout: 0.005)
-        assert_equal "no", raised { NeverBlock.run { NB.spawn { sleep(0.001) && raise("no") } && sleep } }.message
+        assert_kind_of Timeout::Error, raised { Timeout.timeout(0.5) { sleep } }
+        assert_kind_of NeverBlock::TimeoutError, raised { NB.timeout(0.5) { mask(LIFTED) { sleep } } }
+        assert_kind_of KeyError, raised { Timeout.timeout(0.5, KeyError) { sleep } }
+        assert_nil NB.move_on_after(0.5) { sleep }
+        assert_nil Queue.new.pop(timeout: 0.5)
+        assert_equal "no", raised { NeverBlock.run { NB.spawn { sleep(0.1) && raise("no") } && sleep } }.message
         assert_equal 1, NB.race(-> { sleep }, -> { 1 })
       end
     end
@@ -152,7 +152,7 @@ class HandleInterruptTest < Minitest::Test
   def test_immediate_does_not_lift_a_shield
     log = []
     in_run do |scope|
-      task = parked(scope.spawn { NB.shield { mask(LIFTED) { sleep(0.01) && log << :shielded } } && sleep })
+      task = parked(scope.spawn { NB.shield { mask(LIFTED) { sleep(1) && log << :shielded } } && sleep })
       task.cancel
       assert_predicate task.join, :cancelled?
     end
@@ -261,10 +261,10 @@ class HandleInterruptTest < Minitest::Test
     interrupt = Class.new(Exception) # standard:disable Lint/InheritException
     thread = Thread.new do
       NeverBlock.run do
-        NB.move_on_after(0.001) do
+        NB.move_on_after(0.1) do
           mask(NEVER) do
             Thread.current.raise(interrupt)
-            compute(0.01)
+            hold(1)
           end
         end
         sleep

@@ -76,6 +76,10 @@ module NeverBlockTest
     # @return [Object] the block's value
     def pass_until(what = "the condition", &) = NeverBlockTest.wait_until(what, &)
 
+    # Parks for a moment: for what happens only while the loop sleeps in the kernel, or for a wait that ends by itself.
+    # @return [Integer] 0 or more, as `sleep` does
+    def nap(seconds = 0.001) = sleep(seconds) # real: the kernel's timer
+
     # Seconds of CPU that the block took on this thread; other threads don't count.
     def cpu_time
       start = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID)

@@ -17,6 +17,10 @@ class ForkTest < Minitest::Test
     PARENT = Process.pid
     def where = Process.pid == PARENT ? "parent" : "child"
     def say(what) = $stdout.syswrite("#{where}: #{what}\n")
+    # In a loop the fiber parks, and in a forked child its thread blocks.
+    def nap(seconds = 0.01) = Queue.new.pop(timeout: seconds).nil?
+    # Tasks whose timers are armed until they are cancelled.
+    def timers(number = 1) = Array.new(number) { NB.spawn { nap(600) } }.tap { NB.pass }
     def reap(pid) = Process.wait2(pid).last.then { |status| say("status #{status.exitstatus.inspect}") unless status.success? }
   RUBY
 
@@ -25,9 +29,9 @@ class ForkTest < Minitest::Test
   def test_the_block_form
     assert_equal ["child: block", "parent: end", "parent: task"], program(<<~RUBY).sort
       NeverBlock.run do
-        NB.spawn { sleep 0.05; say "task" }
+        NB.spawn { nap; say "task" }
         NB.pass
-        reap(fork { sleep 0.01; say "block" })
+        reap(fork { nap; say "block" })
       end
       say "end"
     RUBY
@@ -36,12 +40,12 @@ class ForkTest < Minitest::Test
   def test_the_if_form
     assert_equal ["child: forked", "parent: end", "parent: task"], program(<<~RUBY).reject { |line| line == "child: end" }.sort
       NeverBlock.run do
-        NB.spawn { sleep 0.05; say "task" }
+        NB.spawn { nap; say "task" }
         NB.pass
         if (pid = fork)
           reap(pid)
         else
-          sleep 0.1
+          nap(0.05) # the parent's timer has passed
           say "forked"
         end
       end
@@ -87,45 +91,45 @@ class ForkTest < Minitest::Test
   def test_blocking_calls_in_the_child_block
     assert_equal ["child: 42 7 true [1] nil", "child: slept"], program(<<~'RUBY')
       NeverBlock.run do
-        10.times { NB.spawn { sleep 0.3 } }
-        NB.pass
+        timers = timers(10)
         reap(fork {
           queue = Queue.new
           value = Thread.new { 42 }.value
-          Thread.new { sleep 0.05; queue << 7 }
+          Thread.new { nap; queue << 7 }
           popped = queue.pop
           r, w = IO.pipe
-          Thread.new { sleep 0.05; w << "x" }
+          Thread.new { nap; w << "x" }
           ready = IO.select([r]) == [[r], [], []]
           mutex, condition, signalled = Mutex.new, ConditionVariable.new, []
-          thread = Thread.new { sleep 0.05; mutex.synchronize { signalled << 1; condition.signal } }
+          thread = Thread.new { nap; mutex.synchronize { signalled << 1; condition.signal } }
           mutex.synchronize { condition.wait(mutex) while signalled.empty? }
           say "#{value} #{popped} #{ready} #{signalled} #{Fiber.scheduler.inspect}"
           thread.join
-          sleep 0.01
+          sleep 0.01 # real: the child's own sleep, without a loop
           say "slept"
         })
+        timers.each(&:cancel)
       end
     RUBY
   end
 
   FIRST_CALLS = <<~'RUBY'.lines.map(&:chomp)
     Thread.new { 1 }.value == 1
-    Queue.new.pop(timeout: 0.05).nil?
-    Mutex.new.synchronize { sleep(0.01) }
-    sleep(0.01)
+    Queue.new.pop(timeout: 0.01).nil?
+    Mutex.new.synchronize { sleep(0.01) } # real: the first call of a child
+    sleep(0.01) # real: the first call of a child
     IO.pipe.then { |r, w| w << 1; r.readpartial(1) } == "1"
     IO.select(nil, nil, nil, 0.01).nil?
     system("true")
     `echo x` == "x\n"
     Process.wait(spawn("true"))
     File.read("/dev/null") == ""
-    Timeout.timeout(5) { sleep(0.01) }
+    Timeout.timeout(60) { nap }
     Thread.new { sleep }.join(0.001).nil?
     IO.popen("-") { |io| io ? io.read == "x" : print("x") } || true
-    NeverBlock.run { sleep(0.01) }
-    Fiber.new { sleep(0.01) }.resume
-    NeverBlock.spawn { sleep(0.01) }.value
+    NeverBlock.run { nap }
+    Fiber.new { sleep(0.01) }.resume # real: the first call of a child
+    NeverBlock.spawn { nap }.value
     NeverBlock.pass.nil?
     Socket.getaddrinfo("127.0.0.1", nil).any?
     ConditionVariable.new.then { |c| Mutex.new.then { |m| m.synchronize { c.wait(m, 0.01) } } } || true
@@ -141,12 +145,12 @@ class ForkTest < Minitest::Test
       calls = #{FIRST_CALLS.inspect}
       good = 0
       NeverBlock.run do
-        5.times { NB.spawn { sleep 0.2 } }
-        NB.pass
+        timers = timers(5)
         calls.each do |call|
           status = Process.wait2(fork { eval(call) or abort("false") }).last
           status.success? ? good += 1 : warn("\#{call}: \#{status}")
         end
+        timers.each(&:cancel)
       end
       say good
     RUBY
@@ -155,8 +159,8 @@ class ForkTest < Minitest::Test
   def test_a_timeout_around_the_fork_ends_in_both
     assert_equal ["child: left", "parent: left"], program(<<~RUBY)
       NeverBlock.run do
-        pid = Timeout.timeout(5) do
-          Timeout.timeout(4) { fork.tap { GC.start; sleep 0.01 } }
+        pid = Timeout.timeout(60) do
+          Timeout.timeout(50) { fork.tap { GC.start; nap } }
         end
         GC.start
         reap(pid) if pid
@@ -170,13 +174,13 @@ class ForkTest < Minitest::Test
   def test_a_new_run_in_the_child_beside_the_loop_of_the_parent
     assert_equal ["child: [0, 1, 2] epoll|uring|poll", "child: served", "parent: 5"], program(<<~'RUBY').map { |line| line.sub(/(epoll|uring|poll)\z/, "epoll|uring|poll") }
       NeverBlock.run do
-        tasks = Array.new(5) { NB.spawn { sleep 0.3; 1 } }
+        timers = timers(5)
         r, w = IO.pipe
         reader = NB.spawn { r.read(1) }
         NB.pass
         pid = fork do
           NeverBlock.run do |scope|
-            list = NB.concurrently(3.times) { |i| sleep 0.01; i }
+            list = NB.concurrently(3.times) { |i| nap; i }
             say "#{list} #{NeverBlock.engine.name}"
           end
           NeverBlock.run { a, b = IO.pipe; t = NB.spawn { a.read(1) }; NB.pass; b << "z"; t.value; say "served" }
@@ -184,7 +188,7 @@ class ForkTest < Minitest::Test
         reap(pid)
         w << "x"
         reader.value
-        say tasks.sum(&:value)
+        say timers.count(&:cancel)
       end
     RUBY
   end
@@ -192,16 +196,16 @@ class ForkTest < Minitest::Test
   def test_popen_with_a_dash
     assert_equal ["parent: child says hello"], program(<<~RUBY)
       NeverBlock.run do
-        NB.spawn { sleep 0.1 }
-        NB.pass
+        timer, = timers
         IO.popen("-") do |io|
           if io
             say io.read
           else
-            sleep 0.01
+            nap
             print "child says hello"
           end
         end
+        timer.cancel
       end
     RUBY
   end
@@ -211,7 +215,7 @@ class ForkTest < Minitest::Test
       NeverBlock.run do
         lines, writer = IO.pipe
         $stdin.reopen(lines) # each of the children waits for one line
-        NB.spawn { 10.times { sleep 0.002 }; 3.times { writer.puts } }
+        NB.spawn { 10.times { nap(0.002) }; 3.times { writer.puts } }
         results = NB.concurrently([-> { system("read line; true") }, -> { `read line; echo out`.chomp }, -> { Process.wait2(spawn("read line; exit 3")).last.exitstatus }], &:call)
         say results.join(" ")
       end
@@ -225,7 +229,7 @@ class ForkTest < Minitest::Test
         r.close
         NeverBlock.run do
           Process.daemon(true, true)
-          sleep 0.01
+          nap
           w << "daemon ran"
         end
         exit!(0)
@@ -240,10 +244,10 @@ class ForkTest < Minitest::Test
   def test_fork_from_a_thread_beside_a_loop
     assert_equal ["child: new loop", "parent: end"], program(<<~RUBY)
       ready = Queue.new
-      loop_thread = Thread.new { NeverBlock.run { NB.spawn { sleep 0.2 }; ready << 1 } }
+      loop_thread = Thread.new { NeverBlock.run(exit: :cancel) { timers; ready << 1; sleep } }
       ready.pop
-      reap(fork { NeverBlock.run { NB.spawn { sleep 0.01 }.join; say "new loop" } })
-      loop_thread.join
+      reap(fork { NeverBlock.run { NB.spawn { nap }.join; say "new loop" } })
+      loop_thread.kill.join
       say "end"
     RUBY
   end
@@ -271,7 +275,7 @@ class ForkTest < Minitest::Test
         r, w = IO.pipe
         reader = NB.spawn { r.readpartial(1) }
         NB.pass
-        reap(fork { r.close; w.close; GC.start; NeverBlock.run { sleep 0.01 } })
+        reap(fork { r.close; w.close; GC.start; NeverBlock.run { nap } })
         w << "x"
         say reader.value
       end
@@ -283,8 +287,8 @@ class ForkTest < Minitest::Test
     assert_equal ["child: slept", "parent: task"], program(<<~RUBY).sort
       Thread.new do
         Fiber.set_scheduler(NeverBlock::Scheduler.new)
-        Fiber.schedule { sleep 0.3; say "task" }
-        Fiber.schedule { reap(fork { sleep 0.01; say "slept" }) }
+        Fiber.schedule { nap; say "task" }
+        Fiber.schedule { reap(fork { nap; say "slept" }) }
       end.join
     RUBY
   end
@@ -292,9 +296,9 @@ class ForkTest < Minitest::Test
   def test_a_grandchild
     assert_equal ["child: grandchild", "child: child", "parent: end"], program(<<~RUBY)
       NeverBlock.run do
-        NB.spawn { sleep 0.1 }
-        NB.pass
-        reap(fork { NeverBlock.run { NB.spawn { sleep 0.05 }; reap(fork { sleep 0.01; say "grandchild" }); say "child" } })
+        timer, = timers
+        reap(fork { NeverBlock.run { inner, = timers; reap(fork { nap; say "grandchild" }); say "child"; inner.cancel } })
+        timer.cancel
       end
       say "end"
     RUBY
@@ -333,7 +337,7 @@ class ForkTest < Minitest::Test
           NB.pass
           reap(fork do
             sleep 0
-            threads = Array.new(2) { Thread.new { lock.synchronize { sleep 0.001 } } }
+            threads = Array.new(2) { Thread.new { lock.synchronize { nap(0.001) } } }
             Thread.pass until threads.all?(&:stop?)
             lock.unlock
             say threads.all? { |thread| thread.join(10) }
@@ -351,7 +355,7 @@ class ForkTest < Minitest::Test
         waiting = []
         until waiting.size >= 200 && NeverBlock.stats[:pools][:waits][:queued] > 0 # the last one is queued until a thread is free
           waiting << scope.spawn { Process.wait(-children) }
-          sleep 0.001
+          nap(0.001)
         end
         reap(fork do
           waiting.last.fiber.raise(IOError) rescue nil

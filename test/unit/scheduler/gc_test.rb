@@ -4,11 +4,13 @@
 
 require "test_helper"
 require "support/loops"
+require "support/virtual_time"
 
 # Garbage collection and compaction while fibers wait: in child processes, since a mistake here would end the process.
 class GcTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
+  include NeverBlockTest::VirtualTime
 
   # A program with every kind of wait, which prints "done".
   WAITS = <<~RUBY

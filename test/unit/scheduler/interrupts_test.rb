@@ -20,7 +20,7 @@ class InterruptsTest < Minitest::Test
     "idle" => -> {},
     "busy" => -> { 3.times { NB.spawn { loop { NB.pass } } } },
     "waiting for input" => -> { NB.spawn { IO.pipe.first.read } },
-    "ticking" => -> { NB.spawn { loop { sleep 0.001 } } },
+    "ticking" => -> { NB.spawn { loop { Queue.new.pop(timeout: 0.001) } } },
     "masked and idle" => -> { NB.spawn { Thread.handle_interrupt(MASK) { sleep } } },
     "masked and busy" => -> { NB.spawn { Thread.handle_interrupt(MASK) { sleep } } and NB.spawn { loop { NB.pass } } }
   }.freeze
@@ -64,7 +64,7 @@ class InterruptsTest < Minitest::Test
             others.call
             started << true
             gate.pop
-            sleep 0.002
+            nap
             events << :committed
           end
         end
@@ -129,7 +129,7 @@ class InterruptsTest < Minitest::Test
         Thread.handle_interrupt(KeyError => :never) do
           NeverBlock.run do |scope|
             scope.spawn { Thread.handle_interrupt(Exception => :never) { sleep } }
-            sleep 0.001
+            NB.pass
             locked << 1
             gate.pop
             scope.cancel(force: true)
@@ -149,9 +149,9 @@ class InterruptsTest < Minitest::Test
   # A masked task waits for a lock that only the end of another task releases.
   def hold(lock, locked)
     NeverBlock.run do |scope|
-      scope.spawn { Thread.handle_interrupt(Exception => :never) { sleep(0.001) && lock.synchronize { nil } } }
+      masked = scope.spawn { Thread.handle_interrupt(Exception => :never) { nap && lock.synchronize { nil } } }
       lock.synchronize do
-        sleep 0.005
+        pass_until("the masked task to wait for the lock") { masked.waits_for.to_s.include?("Mutex") }
         locked << true
         sleep
       end
@@ -235,7 +235,7 @@ class InterruptsTest < Minitest::Test
       rescue Bother
         nil
       end
-      NeverBlock.run { NB.spawn { sleep(0.01) and :second }.value }
+      NeverBlock.run { NB.spawn { nap and :second }.value }
     end
     wait_until("the loop") { thread.status == "sleep" }
     thread.raise(Bother)

@@ -17,7 +17,7 @@ class ProcessTest < Minitest::Test
       ticks = 0
       soon = -> { "until [ -e #{folder}/#{ticks + 20} ]; do sleep 0.01; done" } # a child that waits for 20 ticks
       in_loop do
-        ticker = NB.spawn { loop { sleep(0.002) and File.write("#{folder}/#{ticks += 1}", "") } }
+        ticker = NB.spawn { loop { nap(0.002) and File.write("#{folder}/#{ticks += 1}", "") } }
         assert system(soon.call)
         assert_equal "out\n", `#{soon.call}; echo out`
         assert_equal "piped", IO.popen("#{soon.call}; printf piped", &:read)
@@ -41,7 +41,7 @@ class ProcessTest < Minitest::Test
   def test_ended_before_it_is_waited_for
     in_loop do
       pid = spawn("true")
-      sleep 0.1
+      pass_until("its end") { ended?(pid) }
       assert_equal pid, Process.wait(pid)
       assert_raises(Errno::ECHILD) { Process.wait(pid) }
     end
@@ -118,7 +118,7 @@ class ProcessTest < Minitest::Test
         end
         waiter.join
         writer.puts
-        sleep 0.001 until File.read("/proc/\#{pid}/stat").include?(") Z ") || !RUBY_PLATFORM.include?("linux")
+        NB.pass until File.read("/proc/\#{pid}/stat").include?(") Z ") || !RUBY_PLATFORM.include?("linux")
         [Process.wait2(pid).last.exitstatus, (spawn("exit 8") && Process.wait2.last.exitstatus)]
       end
       p statuses

@@ -4,11 +4,13 @@
 
 require "test_helper"
 require "support/loops"
+require "support/virtual_time"
 
 # The scheduler in Ruby's usual way: Fiber.set_scheduler, Fiber.schedule, closed at the thread's end.
 class StandaloneTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
+  include NeverBlockTest::VirtualTime
 
   def test_the_threads_end_waits_for_scheduled_fibers
     events = []

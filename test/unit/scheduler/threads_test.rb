@@ -12,8 +12,11 @@ class ThreadsTest < Minitest::Test
 
   def test_value_and_join
     in_run do |scope|
-      task = scope.spawn { sleep(0.005) && :value }
+      gate = Thread::Queue.new
+      task = scope.spawn { gate.pop && :value }
       threads = [Thread.new { task.value }, Thread.new { task.join }, Thread.new { task.join(10) }]
+      pass_until("the threads to wait") { threads.all? { |thread| thread.status == "sleep" } }
+      gate << 1
       assert_equal [:value, task, task], threads.map(&:value)
       assert_equal [:value, task], [Thread.new { task.value }, Thread.new { task.join(0) }].map(&:value)
     end
@@ -42,22 +45,27 @@ class ThreadsTest < Minitest::Test
 
   def test_a_task_of_another_threads_loop
     in_run do |scope|
-      task = scope.spawn { sleep(0.005) && :value }
+      gate = Thread::Queue.new
+      task = scope.spawn { gate.pop && :value }
       other = Thread.new { NeverBlock.run { |inner| Array.new(3) { inner.spawn { task.value } }.map(&:value) } }
+      pass_until("the other loop to sleep") { other.status == "sleep" }
+      gate << 1
       assert_equal [:value] * 3, other.value
     end
   end
 
   def test_two_loops_that_wait_for_each_other
-    first, second = Thread::Queue.new, Thread::Queue.new
+    first, second, gate = Array.new(3) { Thread::Queue.new }
     loops = [[first, second, 1], [second, first, 2]].map do |mine, theirs, value|
       Thread.new do
         NeverBlock.run do |scope|
-          mine << scope.spawn { sleep(0.002) && value }
+          mine << scope.spawn { gate.pop && value }
           theirs.pop.value
         end
       end
     end
+    wait_until("both loops to sleep") { loops.all? { |thread| thread.status == "sleep" } }
+    2.times { gate << 1 }
     assert_equal [2, 1], loops.map(&:value)
   end
 
@@ -128,7 +136,7 @@ class ThreadsTest < Minitest::Test
 
   def test_value_of_a_task_that_a_thread_spawned
     in_run do |scope|
-      threads = Array.new(5) { |t| Thread.new { Array.new(50) { |n| scope.spawn { sleep(0.0005) && t * n } }.sum(&:value) } }
+      threads = Array.new(5) { |t| Thread.new { Array.new(50) { |n| scope.spawn { nap(0.0005) && t * n } }.sum(&:value) } }
       assert_equal (0..4).map { |t| t * 49 * 25 }, threads.map(&:value)
     end
   end
@@ -156,7 +164,7 @@ class ThreadsTest < Minitest::Test
           end
           spawned
         end
-        NeverBlock.run { |scope| (scopes << scope) && sleep(0.0001) }
+        NeverBlock.run { |scope| (scopes << scope) && nap(0.0001) }
         assert_equal spawner.value, ran
       end
       assert_nothing_left NeverBlock::Scheduler.kept
@@ -189,7 +197,7 @@ class ThreadsTest < Minitest::Test
           ready << true
           sleep
         ensure
-          sleep 0.002
+          nap
           log << :ensure
         end
         sleep
@@ -211,7 +219,7 @@ class ThreadsTest < Minitest::Test
             ready << true
             busy ? loop { NB.pass } : sleep
           ensure
-            sleep 0.002
+            nap
             log << :ensure
           end
           NeverBlock.run do

@@ -4,12 +4,15 @@ require "test_helper"
 require "support/runs"
 require "timeout"
 
-# Timeouts with an exception from the helper thread, since the block computes.
+# Timeouts with an exception from the helper thread, since the block computes. On the real clock: on a virtual one
+# computing takes no time.
 class TimeoutComputingTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
 
   class Own < StandardError; end
+
+  NEVER = {Exception => :never}.freeze
 
   def expired(seconds = 0.01, klass = nil, &block) = raised { Timeout.timeout(seconds, *klass, &block) }
 
@@ -18,29 +21,40 @@ class TimeoutComputingTest < Minitest::Test
     nil while now < deadline
   end
 
+  # @return [Array<Symbol>] the log of the block, run again if its limit passed before its mask began: `:began`
+  def until_masked
+    loop do
+      yield log = []
+      return log if log.any?
+    end
+  end
+
   # The helper thread sends nothing in the meantime: the exception is raised at the mask's end.
   slow "it computes"
   def test_a_mask_defers_it_also_while_its_task_is_parked
-    log = []
-    in_run do |scope|
-      other = scope.spawn { sleep(0.1) && :through }
-      task = scope.spawn do
-        Timeout.timeout(0.02, ArgumentError) do
-          Thread.handle_interrupt(ArgumentError => :never) { (log << compute(0.1) << sleep(0.001)).clear << :masked }
-          log << :never
+    done = until_masked do |log|
+      in_run do |scope|
+        gate = Thread::Queue.new
+        other = scope.spawn { gate.pop && :through }
+        task = scope.spawn do
+          Timeout.timeout(0.02, ArgumentError) do
+            Thread.handle_interrupt(ArgumentError => :never) { (log << :began) && compute(0.1) || nap && log << :masked }
+            log << :never
+          end
         end
+        assert_kind_of ArgumentError, raised { task.value }
+        gate << 1
+        assert_equal :through, other.value
       end
-      assert_kind_of ArgumentError, raised { task.value }
-      assert_equal :through, other.value
     end
-    assert_equal [:masked], log
+    assert_equal %i[began masked], done
   end
 
   def test_a_deferred_exception_leaves_the_block_at_its_end
     in_run do
       error = raised { Timeout.timeout(0.02, ArgumentError) { Thread.handle_interrupt(ArgumentError => :never) { compute(0.05) } } }
       assert_kind_of ArgumentError, error
-      5.times { sleep 0.001 } # no exception comes later
+      5.times { nap } # no exception comes later
     end
   end
 
@@ -48,23 +62,27 @@ class TimeoutComputingTest < Minitest::Test
   # Found by fuzzing: the fiber that the loop had switched to last was taken for the computing one.
   def test_a_suspended_enumerators_timeout_does_not_end_its_tasks_own_code
     in_run do
-      enumerator = Enumerator.new do |items|
-        Timeout.timeout(0.5) do
-          sleep 0.001
-          items << 1
-          sleep 5
+      begin
+        enumerator = Enumerator.new do |items|
+          Timeout.timeout(0.1) do
+            nap
+            items << 1
+            sleep
+          end
         end
+        enumerator.next
+      rescue Timeout::Error # too early: the machine is busy
+        retry
       end
-      enumerator.next
-      compute(0.6)
+      compute(0.2)
       assert_kind_of Timeout::Error, raised { enumerator.next }
     end
   end
 
   def test_an_enumerator_that_has_never_waited_computes
-    inner = Enumerator.new { |items| compute(5) && items << 1 }
+    inner = Enumerator.new { loop {} }
     in_run do
-      [-> { compute(5) }, -> { inner.next }].each do |code|
+      [-> { loop {} }, -> { inner.next }].each do |code|
         error = raised { Enumerator.new { |items| Timeout.timeout(0.02) { code.call && items << 1 } }.next }
         assert_kind_of Timeout::Error, error
       end
@@ -78,7 +96,7 @@ class TimeoutComputingTest < Minitest::Test
         scope.spawn do
           10.times.count do |n|
             Timeout.timeout(0.005, IOError) { compute(0.004 * n) }
-            sleep 0.001
+            nap
             false
           rescue IOError
             true
@@ -96,7 +114,7 @@ class TimeoutComputingTest < Minitest::Test
       require "timeout"
       NeverBlock.run do
         GC.stress = true
-        3.times { Enumerator.new { |yielder| Timeout.timeout(5, IOError) { yielder << 1 } }.next }
+        3.times { Enumerator.new { |yielder| Timeout.timeout(60, IOError) { yielder << 1 } }.next }
         GC.stress = false
       end
       puts "through"
@@ -121,15 +139,18 @@ class TimeoutComputingTest < Minitest::Test
       assert_kind_of Timeout::Error, expired(0.05) { loop {} }
       assert_kind_of NeverBlock::TimeoutError, raised { NeverBlock.timeout(0.05) { loop {} } }
       assert_kind_of Own, expired(0.05, Own) { loop {} }
-      sleep 0.001
+      nap
     end
   end
 
   def test_a_block_that_computes_beside_others_that_have_timeouts_too
     in_run do |scope|
-      others = Array.new(3) { scope.spawn { Timeout.timeout(60) { sleep(0.2) && :unharmed } } }
+      gate = Thread::Queue.new
+      others = Array.new(3) { scope.spawn { Timeout.timeout(600) { gate.pop && :unharmed } } }
       busy = scope.spawn { expired(0.05) { loop {} }.class }
-      assert_equal [Timeout::Error, :unharmed, :unharmed, :unharmed], [busy, *others].map(&:value)
+      assert_equal Timeout::Error, busy.value
+      3.times { gate << 1 }
+      assert_equal [:unharmed] * 3, others.map(&:value)
     end
   end
 
@@ -140,7 +161,7 @@ class TimeoutComputingTest < Minitest::Test
       error = expired(0.05) do
         loop {}
       ensure
-        sleep 0.15 # longer than the helper thread's pause
+        nap(0.15) # longer than the helper thread's pause
         log << :ensure
       end
       assert_kind_of Timeout::Error, error
@@ -155,17 +176,17 @@ class TimeoutComputingTest < Minitest::Test
       swallow = lambda do
         loop {}
       rescue Exception # standard:disable Lint/RescueException -- what must not help
-        sleep 0.001 # a rescue may wait as an ensure may
+        nap # a rescue may wait as an ensure may
         log << :rescued
       end
-      waits = expired(0.05) { swallow.call && sleep(0.001) && log << :never }
+      waits = expired(0.05) { swallow.call && nap && log << :never }
       ends = expired(0.05) { swallow.call && :value }
       nested = expired(0.05) {
         begin
           swallow.call
           sleep
         ensure
-          sleep(0.001) && log << :ensure
+          nap && log << :ensure
         end
       }
       assert_equal [Timeout::Error] * 3, [waits, ends, nested].map(&:class)
@@ -211,8 +232,8 @@ class TimeoutComputingTest < Minitest::Test
 
   def test_a_blocking_section
     in_run do
-      assert_kind_of Timeout::Error, expired(0.05) { NB.neverblock(false) { sleep 5 } }
-      assert_kind_of Timeout::Error, NB.neverblock(false) { expired(0.05) { sleep 5 } }
+      assert_kind_of Timeout::Error, expired(0.05) { NB.neverblock(false) { sleep } }
+      assert_kind_of Timeout::Error, NB.neverblock(false) { expired(0.05) { sleep } }
     end
   end
 
@@ -222,5 +243,35 @@ class TimeoutComputingTest < Minitest::Test
       tasks = Array.new(5) { scope.spawn { expired(0.03) { loop {} }.class } }
       assert_equal [Timeout::Error] * 5, tasks.map(&:value)
     end
+  end
+
+  # Regression: its exception, sent by the helper thread, was raised in the masked task.
+  def test_a_timeout_that_computes_beside_a_masked_task
+    in_run do |scope|
+      gate = Queue.new
+      masked = parked(scope.spawn { Thread.handle_interrupt(NEVER) { gate.pop } && :unharmed })
+      computing = scope.spawn { Timeout.timeout(0.01) { compute(0.2) || (gate << 1) && sleep } }
+      assert_kind_of Timeout::Error, raised { computing.value }
+      assert_equal :unharmed, masked.value
+    end
+  end
+
+  # The end of the other mask removes this one from the thread.
+  def test_a_masked_task_that_computes_after_another_mask_has_ended
+    done = until_masked do |log|
+      in_run do |scope|
+        gate = Queue.new
+        other = parked(scope.spawn { Thread.handle_interrupt(KeyError => :never) { gate.pop } })
+        task = scope.spawn do
+          Timeout.timeout(0.01) do
+            Thread.handle_interrupt(NEVER) { (log << :began) && (gate << 1) && other.join && compute(0.2) || log << :committed }
+            sleep
+          end
+        end
+        assert_kind_of Timeout::Error, raised { task.value }
+        gate << 1
+      end
+    end
+    assert_equal %i[began committed], done
   end
 end

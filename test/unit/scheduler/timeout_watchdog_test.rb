@@ -12,7 +12,7 @@ class TimeoutWatchdogTest < Minitest::Test
 
   def test_timeouts_that_end_in_time_cost_the_watchdog_nothing
     in_run do
-      Timeout.timeout(60) { sleep 0.001 }
+      Timeout.timeout(60) { nap }
       helper = Thread.list.find { |thread| thread.name == "neverblock timeouts" }
       pass_until("the helper to sleep") { helper.status == "sleep" }
       before = helper.native_thread_id && cpu_of(helper)
@@ -71,7 +71,7 @@ class TimeoutWatchdogTest < Minitest::Test
   slow "it computes until a timeout ends it"
   def test_a_masked_block_that_computes
     in_run do |scope|
-      other = scope.spawn { 50.times { sleep 0.002 } && :unharmed }
+      other = scope.spawn { 50.times { nap(0.002) } && :unharmed }
       masked = scope.spawn do
         Thread.handle_interrupt(Exception => :never) do
           Timeout.timeout(0.02) { spin(0.15) }
@@ -81,7 +81,7 @@ class TimeoutWatchdogTest < Minitest::Test
       end
       assert_includes [:expired, :through, Timeout::Error], outcome(masked).then { |got| got.is_a?(Exception) ? got.class : got }
       assert_equal :unharmed, other.value
-      sleep 0.1
+      nap(0.1)
     end
   end
 
@@ -94,9 +94,11 @@ class TimeoutWatchdogTest < Minitest::Test
   slow "it computes until a timeout ends it"
   def test_thousands_of_timeouts_beside_a_computing_task
     in_run do |scope|
-      waiting = Array.new(500) { scope.spawn { Timeout.timeout(60) { sleep(0.1) && :unharmed } } }
+      gate = Thread::Queue.new
+      waiting = Array.new(500) { scope.spawn { Timeout.timeout(600) { gate.pop || :unharmed } } }
       busy = Array.new(5) { scope.spawn { raised { Timeout.timeout(0.02) { loop {} } }.class } }
       assert_equal [Timeout::Error] * 5, busy.map(&:value)
+      gate.close
       assert_equal [:unharmed], waiting.map(&:value).uniq
     end
   end

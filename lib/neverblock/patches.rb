@@ -15,7 +15,7 @@ module NeverBlock
   # A patch module has `targets`, a Hash of {class => module to prepend}, and `needed?`, whether this Ruby needs the
   # patch. `patches/` has one file per patch:
   #
-  #   close.rb              IO#close, IO#reopen: wake the fibers that wait for the descriptor
+  #   close.rb              IO#close, close_read, reopen …: wake the fibers that wait for the descriptor
   #   copy_stream.rb        IO.copy_stream between descriptors that wait
   #   daemon.rb             Process.daemon: refused beside live tasks
   #   flock.rb              File#flock

@@ -76,13 +76,39 @@ static int arm(nb_engine_t *engine, int fd, nb_descriptor_t *descriptor, short e
     return error;
 }
 
+static void end_with_error(nb_engine_t *engine, nb_interest_t *interest) {
+    nb_wait_t *wait = interest->wait;
+    if (wait->outcome != NB_PENDING) return;
+    wait->exception = engine->hooks->closed_error();
+    nb_wake(engine, wait, NB_RAISE, true);
+}
+
+/* Whether the IO was closed, or its half that had this number: core closes some inside of C, and tells no scheduler. */
+static bool has_left(VALUE io, int fd) {
+    if (!RB_TYPE_P(io, T_FILE)) return false;
+    if (RTEST(rb_io_closed_p(io))) return true;
+    VALUE other = rb_io_get_write_io(io);
+    return rb_io_descriptor(io) != fd && (other == io || RTEST(rb_io_closed_p(other)) || rb_io_descriptor(other) != fd);
+}
+
+/* The number belongs to another IO now: waits for a closed one would get its events. */
+static void end_waits_of_closed(nb_engine_t *engine, nb_descriptor_t *descriptor, const nb_interest_t *added) {
+    for (nb_link_t *l = descriptor->interests.next, *next; l != &descriptor->interests; l = next) {
+        nb_interest_t *interest = NB_ENTRY(l, nb_interest_t, link);
+        next = l->next;
+        if (interest->io != added->io && has_left(interest->io, added->fd)) end_with_error(engine, interest);
+    }
+}
+
 int nb_interest_add(nb_engine_t *engine, nb_interest_t *interest, VALUE io) {
     if (interest->fd < 0) return EBADF;
     nb_descriptor_t *descriptor = descriptor_at(engine, interest->fd);
     interest->revents = 0;
+    interest->io = io;
     nb_list_init(&interest->unverified);
     bool trusted = descriptor->armed && descriptor->io == io && (interest->events & ~descriptor->armed) == 0;
     if (!trusted) {
+        if (!nb_list_empty(&descriptor->interests)) end_waits_of_closed(engine, descriptor, interest);
         int error = arm(engine, interest->fd, descriptor, wanted(descriptor) | interest->events);
         if (error) return error;
         descriptor->io = io;
@@ -99,13 +125,6 @@ void nb_interest_remove(nb_engine_t *engine, nb_interest_t *interest) {
     nb_list_remove(&interest->link);
     nb_list_remove(&interest->unverified);
     engine->interest_count--;
-}
-
-static void end_with_error(nb_engine_t *engine, nb_interest_t *interest) {
-    nb_wait_t *wait = interest->wait;
-    if (wait->outcome != NB_PENDING) return;
-    wait->exception = engine->hooks->closed_error();
-    nb_wake(engine, wait, NB_RAISE, true);
 }
 
 void nb_descriptors_verify(nb_engine_t *engine) {

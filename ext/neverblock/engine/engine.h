@@ -109,6 +109,7 @@ typedef struct nb_interest {
     nb_link_t link;      /* in the descriptor's list */
     nb_link_t unverified;  /* in engine->unverified: see descriptors.c */
     nb_wait_t *wait;
+    VALUE io;            /* whose descriptor it is, kept by the waiter; or any other object */
     int fd;
     short events, revents; /* RUBY_IO_READABLE | RUBY_IO_WRITABLE | RUBY_IO_PRIORITY */
 } nb_interest_t;

@@ -161,8 +161,11 @@ static ssize_t hand_over(transfer_t *t) {
     return result;
 }
 
+/* Core may close the IO during the wait without telling a scheduler, and another one may get its number. */
 static int await(transfer_t *t, uint64_t deadline) {
-    return nb_wait_ready(t->engine, t->io, t->fd, t->write ? RUBY_IO_WRITABLE : RUBY_IO_READABLE, deadline);
+    int ready = nb_wait_ready(t->engine, t->io, t->fd, t->write ? RUBY_IO_WRITABLE : RUBY_IO_READABLE, deadline);
+    if (rb_io_descriptor(t->io) != t->fd) rb_exc_raise(nb_scheduler_hooks.closed_error());
+    return ready;
 }
 
 /* ---- one transfer: the bytes, or -errno; -EAGAIN only if it must not wait ---- */

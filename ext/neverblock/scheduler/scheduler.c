@@ -7,6 +7,7 @@
 #include <ruby/ractor.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sys/stat.h>
 
 VALUE nb_cScheduler, nb_cFiber;
 
@@ -235,26 +236,70 @@ static VALUE advance_towards(VALUE self, VALUE time) {
  * the time until its response is read also contains the work of our own fibers. */
 static VALUE heard_since(VALUE self) { return DBL2NUM((double)nb_scheduler(self)->engine.heard_since / 1e9); }
 
+/* The schedulers of this Ractor that wait for descriptors, up to `most`; returns how many there are. */
+static int waiting_schedulers(VALUE *found, int most) {
+    VALUE ractor = rb_funcall(rb_cRactor, rb_intern("current"), 0);
+    int count = 0;
+    pthread_mutex_lock(&all_open_lock);
+    for (nb_link_t *l = all_open.next; l != &all_open; l = l->next) {
+        nb_scheduler_t *scheduler = NB_ENTRY(l, nb_scheduler_t, open);
+        if (scheduler->ractor != ractor || !scheduler->engine.interest_count) continue;
+        if (count < most) found[count] = scheduler->engine.self;
+        count++;
+    }
+    pthread_mutex_unlock(&all_open_lock);
+    return count;
+}
+
+static void end_waits(VALUE self, int fd) {
+    nb_engine_t *engine = &nb_scheduler_any(self)->engine;
+    if (engine->backend && engine->fork_generation == nb_fork_generation) nb_descriptor_closing(engine, fd);
+}
+
+/* The allocation may run other threads, which may open schedulers. */
+static void closing(int fd, int write_fd) {
+    VALUE few[16], memory = 0, *found = few;
+    int most = 16, count;
+    while ((count = waiting_schedulers(found, most)) > most) found = ALLOCV_N(VALUE, memory, most = count);
+    for (int i = 0; i < count; i++) {
+        end_waits(found[i], fd);
+        end_waits(found[i], write_fd);
+    }
+    if (memory) ALLOCV_END(memory);
+}
+
 /* call-seq: Scheduler.closing(io) -- every fiber of this Ractor that waits for the IO's descriptor gets an IOError */
 static VALUE s_closing(VALUE klass, VALUE io) {
-    nb_scheduler_t *found[64];
     Check_Type(io, T_FILE);
     if (RTEST(rb_io_closed_p(io))) return io;
     VALUE other = rb_io_get_write_io(io); /* of a popen "r+": one IO, two descriptors */
     bool single = other == io || RTEST(rb_io_closed_p(other));
-    int count = 0, fd = rb_io_descriptor(io), write_fd = single ? -1 : rb_io_descriptor(other);
-    VALUE ractor = rb_funcall(rb_cRactor, rb_intern("current"), 0);
-    pthread_mutex_lock(&all_open_lock);
-    for (nb_link_t *l = all_open.next; l != &all_open && count < 64; l = l->next) {
-        nb_scheduler_t *scheduler = NB_ENTRY(l, nb_scheduler_t, open);
-        if (scheduler->ractor == ractor && scheduler->engine.interest_count) found[count++] = scheduler;
+    closing(rb_io_descriptor(io), single ? -1 : rb_io_descriptor(other));
+    return io;
+}
+
+static bool is_socket(int fd) {
+    struct stat status;
+    return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
+/* call-seq: Scheduler.closing_half(io, writing) -- the same for close_read and close_write
+ *
+ * They close the descriptor if it is not open for the other direction, or not shared by both. A socket whose one
+ * direction they shut down stays open, and the kernel ends its waits. */
+static VALUE s_closing_half(VALUE klass, VALUE io, VALUE writing) {
+    Check_Type(io, T_FILE);
+    if (RTEST(rb_io_closed_p(io))) return io;
+    VALUE other = rb_io_get_write_io(io);
+    int fd = rb_io_descriptor(io);
+    if (other != io) {
+        if (!RTEST(writing)) closing(fd, -1);
+        else if (!RTEST(rb_io_closed_p(other))) closing(rb_io_descriptor(other), -1);
+        return io;
     }
-    pthread_mutex_unlock(&all_open_lock);
-    for (int i = 0; i < count; i++) {
-        if (found[i]->engine.fork_generation != nb_fork_generation) continue;
-        nb_descriptor_closing(&found[i]->engine, fd);
-        nb_descriptor_closing(&found[i]->engine, write_fd);
-    }
+    int mode = rb_io_mode(io), kept = RTEST(writing) ? FMODE_READABLE : FMODE_WRITABLE;
+    bool single = !(mode & kept);
+    if (single || (!is_socket(fd) && mode & FMODE_DUPLEX)) closing(fd, -1);
     return io;
 }
 
@@ -277,6 +322,7 @@ void nb_init_scheduler(void) {
     rb_define_singleton_method(nb_cScheduler, "current", s_current, 0);
     rb_define_singleton_method(nb_cScheduler, "of_thread", s_of_thread, 0);
     rb_define_singleton_method(nb_cScheduler, "closing", s_closing, 1);
+    rb_define_singleton_method(nb_cScheduler, "closing_half", s_closing_half, 2);
     rb_define_singleton_method(nb_cScheduler, "resuming?", s_resuming_p, 1);
     rb_define_singleton_method(nb_cScheduler, "backends", s_backends, 0);
     rb_define_private_method(nb_cScheduler, "open_engine", open_engine, 1);

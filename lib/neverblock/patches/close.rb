@@ -10,9 +10,10 @@ module NeverBlock
     #   reader = NeverBlock.spawn { socket.gets }
     #   socket.close               # reader fails with IOError
     #
-    # The check is in C: whether a loop of any thread waits for the descriptor.
+    # The check is in C: whether a loop of any thread waits for the descriptor. Core closes inside of C in a few places,
+    # without a call of IO#close: IO#close_read, IO#close_write and the end of a block of IO.popen.
     module Close
-      def self.targets = {::IO => self}
+      def self.targets = {::IO => self, ::BasicSocket => SocketHalves, ::IO.singleton_class => Popen}
 
       def self.needed? = true
 
@@ -24,6 +25,36 @@ module NeverBlock
       def reopen(...)
         Scheduler.closing(self)
         super
+      end
+
+      # Both directions.
+      module Halves
+        def close_read
+          Scheduler.closing_half(self, false)
+          super
+        end
+
+        def close_write
+          Scheduler.closing_half(self, true)
+          super
+        end
+      end
+      include Halves
+
+      # BasicSocket has methods of its own. A copy, because it has the module of IO among its ancestors already.
+      SocketHalves = Halves.clone
+
+      # IO.popen closes by IO#close when its block ends. The child of popen("-") ends with its block, in core.
+      module Popen
+        def popen(*command, **)
+          return super if !block_given? || command.include?("-")
+          io = super(*command, **, &nil)
+          begin
+            yield io
+          ensure
+            io.close
+          end
+        end
       end
     end
   end

@@ -39,7 +39,7 @@ class CopyStreamTest < Minitest::Test
   def test_slow_pipe_to_slow_pipe
     ticking do
       (r, w), (r2, w2) = IO.pipe, IO.pipe
-      NB.spawn { CONTENT.byteslice(0, 100_000).scan(/.{1,20000}/mn) { |part| sleep(0.005) and w.write(part) } and w.close }
+      NB.spawn { CONTENT.byteslice(0, 100_000).scan(/.{1,20000}/mn) { |part| nap(0.005) and w.write(part) } and w.close }
       reader = NB.spawn { r2.read }
       copy(r, w2)
       reader.value.b + CONTENT.byteslice(100_000..)
@@ -81,7 +81,7 @@ class CopyStreamTest < Minitest::Test
         gaps, last = [], now
         ticker = NB.spawn do
           loop do
-            sleep 0.001
+            nap
             gaps << now - last
             last = now
           end

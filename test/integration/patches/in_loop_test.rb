@@ -26,7 +26,7 @@ class PatchesIntegrationTest < Minitest::Test
         waiter = NeverBlock.spawn do
           File.open(file.path) { |other| order << other.flock(File::LOCK_EX) }
         end
-        5.times { sleep 0.002 }
+        NeverBlock.pass until waiter.state == :running && waiter.waits_for
         order << :released
         holder.flock(File::LOCK_UN)
         waiter.join
@@ -69,7 +69,7 @@ class PatchesIntegrationTest < Minitest::Test
         RUBY
         turns = 0
         assert_equal "locked\n", ready.gets
-        ticker = NeverBlock.spawn { loop { sleep(0.001) && turns += 1 } }
+        ticker = NeverBlock.spawn { loop { sleep(0.001) && turns += 1 } } # real: another process holds the lock
         waiter = NeverBlock.spawn { file.flock(File::LOCK_SH) }
         wait_until("other tasks to go on") { turns > 20 }
         assert waiter.alive?
@@ -141,7 +141,7 @@ class PatchesIntegrationTest < Minitest::Test
     post.call
     expected = receiver.recvfrom(10)
     actual = NeverBlock.run do
-      NeverBlock.spawn { sleep(0.01) && post.call }
+      NeverBlock.spawn(&post) # it runs when the receiver waits
       receiver.recvfrom(10)
     end
     assert_equal expected, actual
@@ -216,7 +216,7 @@ class PatchesIntegrationTest < Minitest::Test
     parked.pop
     wait_until("the loop to wait") { thread.stop? }
     r.close
-    assert thread.join(10), "the reader was not woken"
+    assert thread.join(NeverBlockTest::LIMIT), "the reader was not woken"
     assert_instance_of IOError, thread.value
   ensure
     w.close

@@ -45,7 +45,7 @@ class NamesTest < Minitest::Test
     def beside_another
       close_gate
       other = NeverBlock.spawn do
-        20.times { sleep 0.002 }
+        20.times { sleep 0.002 } # real: a native thread looks up
         open_gate
       end
       yield
@@ -56,7 +56,7 @@ class NamesTest < Minitest::Test
     def all_waiting(count, &look_up)
       close_gate
       tasks = Array.new(count) { NeverBlock.spawn(&look_up) }
-      sleep 0.001 until tasks.all? { |task| task.state == :running && task.waits_for }
+      sleep 0.001 until tasks.all? { |task| task.state == :running && task.waits_for } # real: a native thread looks up
       open_gate
       tasks.each(&:value)
     end
@@ -114,7 +114,7 @@ class NamesTest < Minitest::Test
         #{PRELUDE}
         NeverBlock.run do
           tasks = Array.new(100) { |number| NeverBlock.spawn { TCPSocket.new("dead\#{number}.test", PORT) } }
-          sleep 0.001 until tasks.all? { |task| task.state == :running && task.waits_for }
+          sleep 0.001 until tasks.all? { |task| task.state == :running && task.waits_for } # real: a native thread looks up
           Tempfile.create do |file|
             20.times do |number|
               file.write("x" * 100_000)
@@ -158,7 +158,7 @@ class NamesTest < Minitest::Test
           Thread.new do
             NeverBlock.run do
               task = NeverBlock.spawn { Addrinfo.getaddrinfo("slow.test", PORT, nil, :STREAM).first.ip_address }
-              sleep 0.001 until task.state == :running && task.waits_for
+              sleep 0.001 until task.state == :running && task.waits_for # real: a native thread looks up
               waiting << true
               task.value
             end

@@ -43,11 +43,11 @@ class DebugTest < Minitest::Test
         #{preparation}
         NeverBlock.run do
           answer = 42
-          ticker = NB.spawn { loop { sleep 0.01 } }
+          ticker = NB.spawn { loop { sleep 0.01 } } # real: the loop sleeps beside the terminal
           NB.spawn do
             answer += 0
             #{stop}
-            sleep 0.01
+            sleep 0.01 # real: the loop sleeps beside the terminal
             puts "went on with \#{answer}"
             ticker.cancel
           end

@@ -24,7 +24,7 @@ class Open3Test < Minitest::Test
     in_loop do
       Dir.mktmpdir do |folder|
         # each child ends when the files of all children, and ten ticks, exist
-        ticker = NB.spawn { 10.times { |i| sleep(0.002) and File.write("#{folder}/tick#{i}", "") } }
+        ticker = NB.spawn { 10.times { |i| nap(0.002) and File.write("#{folder}/tick#{i}", "") } }
         wait = "until [ $(ls #{folder} | wc -l) -ge 20 ]; do sleep 0.02; done"
         outputs = NB.concurrently(10.times) { |i| Open3.capture2("echo > #{folder}/#{i}; #{wait}; echo #{i}").first.to_i }
         assert_equal [*0..9], outputs

@@ -34,7 +34,7 @@ class PtyTest < Minitest::Test
       master, slave = PTY.open
       writer = NB.spawn { slave.write("x" * 1_000_000) }
       ticks = 0
-      ticker = NB.spawn { loop { sleep 0.001 and ticks += 1 } }
+      ticker = NB.spawn { loop { nap and ticks += 1 } }
       pass_until("ticks") { ticks > 20 }
       assert_predicate writer, :alive?
       ticker.cancel

@@ -81,7 +81,7 @@ class FairnessTest < Minitest::Test
       popper = scope.spawn { 5.times { answers << queue.pop } }
       thread = Thread.new { 5.times { |i| queue << i and answers.pop == i or raise "out of order" } }
       popper.join
-      assert thread.join(10)
+      assert thread.join(NeverBlockTest::LIMIT)
       scope.cancel
     end
   end

@@ -23,7 +23,7 @@ class IoInheritedTest < Minitest::Test
     NeverBlock.run do
       line = NB.spawn { $stdin.gets.tap { $stdout.syswrite("got a line\n") } }
       rest = NB.spawn { line.join and $stdin.readpartial(100) }
-      NB.spawn { line.join and 10.times { sleep(0.002) } and $stdout.syswrite("ticking while it waits\n") }
+      NB.spawn { line.join and 10.times { Queue.new.pop(timeout: 0.002) } and $stdout.syswrite("ticking while it waits\n") }
       writers = [$stdout, $stderr].map { |io| NB.spawn { 5.times { io.write("w" * 10_000 + "\n") and io.flush } } }
       [line, rest, *writers].each(&:join)
       IO.select([$stdin], [$stdout], nil, 0.01)

@@ -24,7 +24,7 @@ class LimitsTest < Minitest::Test
       rescue NeverBlock::ResourceLimitError => error
         puts error.message, error.is_a?(NeverBlock::Error)
       end
-      NeverBlock.run { puts NB.spawn { sleep(0.001) and "goes on" }.value }
+      NeverBlock.run { puts NB.spawn { Queue.new.pop(timeout: 0.001) || "goes on" }.value }
     RUBY
     assert_match(/vm\.max_map_count.*sysctl -w/, output.lines[0])
     assert_equal "true\ngoes on\n", output.lines[1..].join
@@ -92,7 +92,7 @@ class LimitsTest < Minitest::Test
     output = assert_ruby(<<~RUBY)
       require "neverblock"
       require "tempfile"
-      NeverBlock.run { sleep 0.001 }
+      NeverBlock.run { NB.pass }
       files, errors = [], []
       Process.setrlimit(:NOFILE, 40)
       NeverBlock.run do
@@ -109,7 +109,7 @@ class LimitsTest < Minitest::Test
         errors << (begin; Thread.new { NeverBlock.run { 1 } }.tap { |t| t.report_on_exception = false }.value; rescue NeverBlock::Error, SystemCallError => error; error.message[/Too many open files/]; end)
         w << "x"
         errors << reader.value
-        sleep 0.001
+        NB.pass
       end
       files.each(&:close)
       NeverBlock.run { errors << NB.spawn { File.read(File::NULL) }.value }
@@ -143,7 +143,7 @@ class LimitsTest < Minitest::Test
   # Our allocations per wait: none. The second number has those of core around some hooks.
   {
     "sleep(0)" => [->(_, _) { sleep(0) }, 0],
-    "sleep of a moment" => [->(_, _) { sleep(0.00001) }, 1],
+    "sleep of a moment" => [->(_, _) { sleep(0.00001) }, 1], # real: the kernel's timer
     "pass" => [->(_, _) { NB.pass }, 0],
     "yield" => [->(_, _) { Fiber.scheduler.yield }, 0],
     "io_wait that is ready" => [->(ready, _) { Fiber.scheduler.io_wait(ready, IO::READABLE, nil) }, 0],

@@ -200,7 +200,7 @@ class EngineOperationsTest < Minitest::Test
       path = env["PATH_INFO"]
       case path
       when "/each" then [200, {}, Enumerator.new { |yielder| 5.times { yielder << "e" * 5000 } }]
-      when "/waits" then [200, {}, Enumerator.new { |yielder| 3.times { (yielder << "w" * 10) && sleep(0.001) } }]
+      when "/waits" then [200, {}, Enumerator.new { |yielder| 3.times { (yielder << "w" * 10) && Thread::Queue.new.pop(timeout: 0.001) } }]
       when "/hints" then env["rack.early_hints"].call("link" => "a") || [200, {}, ["h"]]
       else [200, {}, kinds.fetch(path)]
       end
@@ -248,13 +248,12 @@ class EngineOperationsTest < Minitest::Test
         client = UNIXSocket.new(path)
         (1..1000).each do |count|
           client << "GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n"
-          sleep 0.001 until server.stats[:answered] == count
-          NeverBlock.pass
-          sleep 0.001
+          NeverBlock.pass until server.stats[:answered] == count
+          2.times { Queue.new.pop(timeout: 0.001) }
           break if Fiber.scheduler.statistics[:operations] > 2 # accept, receive and send
         end
         before = server.stats.values_at(:in_flight, :timeouts)
-        sleep 0.01 until server.stats[:connections] == 0
+        NeverBlock.pass until server.stats[:connections] == 0
         p before + server.stats.values_at(:timeouts)
         client.close
         server.stop

@@ -217,7 +217,7 @@ class ZlibPatchTest < Minitest::Test
       other = scope.spawn do
         loop do
           turns += 1
-          (turns > 100) ? sleep(0.001) : NeverBlock.pass
+          (turns > 100) ? nap : NeverBlock.pass
         end
       end
       turns = 0

@@ -104,7 +104,7 @@ class BlockTest < Minitest::Test
       Fiber.schedule { mutex.synchronize { condition.wait(mutex) && woken = true } }
       Fiber.schedule { mutex.synchronize { condition.signal } }
     end
-    assert waiting_only { thread.join(10) }, "the wait was not ended"
+    assert waiting_only { thread.join(NeverBlockTest::LIMIT) }, "the wait was not ended"
     assert woken
   ensure
     thread.kill

@@ -64,7 +64,7 @@ class BlockThreadsTest < Minitest::Test
     to_left, to_right = Queue.new, Queue.new
     right = Thread.new { NeverBlock.run { NB.spawn { 3_000.times { to_left << to_right.pop } } } }
     on_thread { NeverBlock.run { NB.spawn { 3_000.times { |i| to_right << i and to_left.pop == i or raise "order" } } } }
-    assert right.join(10)
+    assert right.join(NeverBlockTest::LIMIT)
   end
 
   private

@@ -182,7 +182,7 @@ class DeadlockTest < Minitest::Test
     thread = Thread.new { value = NeverBlock.run { queue.pop } }
     wait_until("the loop to sleep") { thread.status == "sleep" }
     queue << :late
-    assert thread.join(10)
+    assert thread.join(NeverBlockTest::LIMIT)
     assert_equal :late, value
   end
 

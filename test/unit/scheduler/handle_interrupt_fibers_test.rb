@@ -110,11 +110,11 @@ class HandleInterruptFibersTest < Minitest::Test
         left << true
       end
     end
-    begun.pop(timeout: 10)
+    begun.pop(timeout: NeverBlockTest::LIMIT)
     thread.kill
-    left.pop(timeout: 10)
+    left.pop(timeout: NeverBlockTest::LIMIT)
     queue << :item
-    assert thread.join(10), "the loop did not end"
+    assert thread.join(NeverBlockTest::LIMIT), "the loop did not end"
     assert_equal [queue, :item], chosen
   end
 

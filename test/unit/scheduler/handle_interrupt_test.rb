@@ -80,7 +80,7 @@ class HandleInterruptTest < Minitest::Test
   slow "it computes"
   def test_on_blocking_raises_it_only_at_a_wait
     each_kind do |log|
-      mask(Exception => :on_blocking) { (hold(3) && log << :masked) && sleep(5) && log << :never }
+      mask(Exception => :on_blocking) { hold(3) && log << :masked && sleep(5) && log << :never }
     end
     each_kind do |log|
       mask(NEVER) do
@@ -199,7 +199,7 @@ class HandleInterruptTest < Minitest::Test
       started.pop
       wait_until("the loop's wait") { thread.status == "sleep" }
       thread.kill
-      assert thread.join(10), "the loop did not end"
+      assert thread.join(NeverBlockTest::LIMIT), "the loop did not end"
       assert_equal 1, ensured.size
     end
   end
@@ -271,7 +271,7 @@ class HandleInterruptTest < Minitest::Test
       end
     end
     thread.report_on_exception = false
-    assert_raises(interrupt) { thread.join(10) }
+    assert_raises(interrupt) { thread.join(NeverBlockTest::LIMIT) }
   ensure
     thread&.kill
   end

@@ -30,7 +30,7 @@ class InterruptsTest < Minitest::Test
     define_method("test_thread_raise_on_a_loop_that_is_#{name.tr(" ", "_")}") do
       ensured, thread = start_loop(others)
       thread.raise(Bother, "from outside")
-      error = assert_raises(Bother) { assert thread.join(10), "the loop did not end" }
+      error = assert_raises(Bother) { assert thread.join(NeverBlockTest::LIMIT), "the loop did not end" }
       assert_equal "from outside", error.message
       assert_equal 1, ensured.size
     end
@@ -39,7 +39,7 @@ class InterruptsTest < Minitest::Test
     define_method("test_thread_kill_on_a_loop_that_is_#{name.tr(" ", "_")}") do
       ensured, thread = start_loop(others)
       thread.kill
-      assert thread.join(10), "the loop did not end"
+      assert thread.join(NeverBlockTest::LIMIT), "the loop did not end"
       assert_nil thread.value
       assert_equal 1, ensured.size
     end
@@ -51,7 +51,7 @@ class InterruptsTest < Minitest::Test
     thread.report_on_exception = false
     started.pop
     thread.raise(Bother)
-    assert_raises(Bother) { assert thread.join(10) }
+    assert_raises(Bother) { assert thread.join(NeverBlockTest::LIMIT) }
   end
 
   # R9 of the runtime's review: the loop ignored the mask of its caller.
@@ -76,7 +76,7 @@ class InterruptsTest < Minitest::Test
       thread.raise(Bother)
       wait_until("the loop to wait") { gate.num_waiting == 1 }
       gate << true
-      assert thread.join(10), "the loop did not end"
+      assert thread.join(NeverBlockTest::LIMIT), "the loop did not end"
       assert_equal %i[committed bothered], events
     end
   end
@@ -103,7 +103,7 @@ class InterruptsTest < Minitest::Test
       thread.report_on_exception = false
       locked.pop
       thread.raise(Bother, "from outside")
-      assert_raises(Bother) { assert thread.join(10), "the loop did not end" }
+      assert_raises(Bother) { assert thread.join(NeverBlockTest::LIMIT), "the loop did not end" }
     end
   end
 
@@ -117,7 +117,7 @@ class InterruptsTest < Minitest::Test
     thread.raise(KeyError)
     wait_until("the loop to wait") { thread.status == "sleep" }
     thread.raise(Bother)
-    assert_raises(Bother, KeyError) { assert thread.join(10), "the loop did not end" }
+    assert_raises(Bother, KeyError) { assert thread.join(NeverBlockTest::LIMIT), "the loop did not end" }
     refute_predicate lock, :locked?
   end
 
@@ -168,7 +168,7 @@ class InterruptsTest < Minitest::Test
       thread.report_on_exception = false
       started.pop
       thread.raise(Bother, "from outside")
-      assert_raises(Bother) { assert thread.join(10), "the loop did not end" }
+      assert_raises(Bother) { assert thread.join(NeverBlockTest::LIMIT), "the loop did not end" }
     end
   end
 
@@ -179,7 +179,7 @@ class InterruptsTest < Minitest::Test
       thread = Thread.new { NeverBlock.run { |scope| (started << 1) && loop { scope.spawn {}.join } } }
       thread.report_on_exception = false
       started.pop
-      assert thread.kill.join(10), "the loop did not end"
+      assert thread.kill.join(NeverBlockTest::LIMIT), "the loop did not end"
       assert_nil thread.value
     end
   end
@@ -199,8 +199,8 @@ class InterruptsTest < Minitest::Test
       end
     end
     started.pop
-    assert thread.kill.join(10), "the loop did not end"
-    assert ended.pop(timeout: 10), "it was left behind"
+    assert thread.kill.join(NeverBlockTest::LIMIT), "the loop did not end"
+    assert ended.pop(timeout: NeverBlockTest::LIMIT), "it was left behind"
   end
 
   def test_thread_kill_from_inside_a_task
@@ -223,7 +223,7 @@ class InterruptsTest < Minitest::Test
       end
       events << :after
     end
-    assert thread.join(10), "the thread did not end"
+    assert thread.join(NeverBlockTest::LIMIT), "the thread did not end"
     assert_equal %i[killed other], events.sort
   end
 

@@ -152,7 +152,7 @@ class StandaloneTest < Minitest::Test
     3.times { started.pop }
     wait_until("the loop") { thread.status == "sleep" }
     thread.kill
-    assert thread.join(10), "the thread did not end"
+    assert thread.join(NeverBlockTest::LIMIT), "the thread did not end"
     assert_equal 3, ensured.size
   end
 

@@ -84,7 +84,7 @@ class ThreadsTest < Minitest::Test
     sleeping = task.pop
     wait_until("the loop to sleep") { loop_thread.status == "sleep" }
     sleeping.cancel
-    assert_kind_of NeverBlock::Cancelled, loop_thread.join(10)&.value
+    assert_kind_of NeverBlock::Cancelled, loop_thread.join(NeverBlockTest::LIMIT)&.value
   end
 
   def test_cancel_of_an_unstarted_task
@@ -230,7 +230,7 @@ class ThreadsTest < Minitest::Test
         end
       end
       ready.pop
-      assert thread.kill.join(10), "a #{busy ? "busy" : "sleeping"} loop was not killed"
+      assert thread.kill.join(NeverBlockTest::LIMIT), "a #{busy ? "busy" : "sleeping"} loop was not killed"
       assert_equal %i[block ensure], log.sort
     end
   end
@@ -249,7 +249,7 @@ class ThreadsTest < Minitest::Test
       end
       log << :never
     end
-    assert thread.join(10)
+    assert thread.join(NeverBlockTest::LIMIT)
     assert_equal [:ensure], log
   end
 

@@ -36,8 +36,8 @@ class SqliteLocksTest < Minitest::Test
       NeverBlock.run do
         till = Thread::Queue.new
         hold(till)
-        sleep 0.01 until Item.connection_pool.connections.any? { |connection| connection.open_transactions == 1 }
-        waiting = Array.new(12) { |number| NeverBlock.spawn { Item.transaction { Item.create!(number:); sleep 0.01 } }.tap { sleep 0.01 } }
+        sleep 0.01 until Item.connection_pool.connections.any? { |connection| connection.open_transactions == 1 } # real: the lock of SQLite
+        waiting = Array.new(12) { |number| NeverBlock.spawn { Item.transaction { Item.create!(number:); sleep 0.01 } }.tap { sleep 0.01 } } # real: the lock of SQLite
         till << true
         waiting.each(&:value)
         puts Item.where(number: 0..).order(:id).pluck(:number).join(" ")
@@ -51,10 +51,10 @@ class SqliteLocksTest < Minitest::Test
       NeverBlock.run do
         till = Thread::Queue.new
         hold(till)
-        sleep 0.01 until Item.connection_pool.connections.any? { |connection| connection.open_transactions == 1 }
+        sleep 0.01 until Item.connection_pool.connections.any? { |connection| connection.open_transactions == 1 } # real: the lock of SQLite
         errors = Array.new(12) { NeverBlock.spawn { Item.transaction { Item.create!(number: 1) } rescue $!.class } }.map(&:value)
         till << true
-        sleep 0.01 until Item.exists?(number: -1)
+        sleep 0.01 until Item.exists?(number: -1) # real: the lock of SQLite
         puts "#{errors.tally.map { |pair| pair.join(" ") }.join(" ")}, #{Item.pluck(:number).join(" ")}"
       end
     RUBY
@@ -68,10 +68,12 @@ class SqliteLocksTest < Minitest::Test
       NeverBlock.run do
         till = Thread::Queue.new
         hold(till)
-        sleep 0.01 until Item.connection_pool.connections.any? { |connection| connection.open_transactions == 1 }
+        sleep 0.01 until Item.connection_pool.connections.any? { |connection| connection.open_transactions == 1 } # real: the lock of SQLite
         connection = Item.connection_pool.checkout
-        late = NeverBlock.spawn { NeverBlock.timeout(0.05) { connection.execute("insert into items (number) values (7)") } rescue $!.class }
-        sleep 0.1
+        begun = Thread::Queue.new
+        late = NeverBlock.spawn { NeverBlock.timeout(0.05) { (begun << true) && connection.execute("insert into items (number) values (7)") } rescue $!.class }
+        begun.pop
+        sleep 0.1 # real: its limit passes while it waits for the lock of SQLite
         till << true
         print late.value, ", "
         puts Thread.new { connection.select_value("select max(number) from items") }.value

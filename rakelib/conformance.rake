@@ -63,7 +63,7 @@ module ConformanceTask
   def conclude(passed, failed, skipped, failures = [])
     puts "#{passed} passed, #{failed} failed, #{skipped} skipped"
     if (path = ENV["NEVERBLOCK_TALLY"])
-      line = {name: ENV.fetch("NEVERBLOCK_TALLY_NAME", "conformance"), passed:, failed:, skipped:, failures:}
+      line = {name: ENV.fetch("NEVERBLOCK_TALLY_NAME", "conformance"), passed:, failed:, skipped:, failures: failures.map { |message| {message:} }}
       File.write(path, "#{JSON.generate(line)}\n", mode: "a")
     end
     exit(failed.zero? && passed > 0)

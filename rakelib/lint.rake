@@ -4,6 +4,7 @@
 #
 #   rake lint            # all of them
 #   rake lint:ruby       # StandardRB
+#   rake lint:changed    # the same for files that have changed since it passed: style_files.rb
 #   rake lint:sig        # the RBS signatures
 #   rake lint:c          # the extension with strict warnings as errors
 #   rake lint:layers     # references from a layer to one above it, by layers/layers.yml
@@ -13,8 +14,16 @@
 #   rake lint:sleeps     # tests that sleep; LIST=1 names them
 namespace :lint do
   desc "Check the Ruby code with StandardRB"
-  task :ruby do
-    lint_tool("standard", "standardrb", "--no-fix")
+  task(:ruby) { check_style }
+
+  desc "Check the Ruby files with StandardRB that have changed since they passed"
+  task :changed do
+    require_relative "style_files"
+    files = StyleFiles.new
+    changed = files.changed
+    puts changed ? "#{changed.size} files have changed" : "all files are checked"
+    check_style(*changed) unless changed == []
+    files.passed
   end
 
   desc "Check the signatures in sig/ with RBS"
@@ -64,9 +73,14 @@ end
 desc "Check style, signatures and warnings"
 task lint: %w[lint:ruby lint:sig lint:c lint:layers lint:duplicates lint:words lint:columns lint:sleeps]
 
+# StandardRB uses all processors (.standard.yml), and keeps its results in tmp/style for files that stay the same.
+def check_style(*files)
+  lint_tool("standard", "standardrb", "--no-fix", "--cache-root", "tmp/style", *files)
+end
+
 def lint_tool(gem, program, *)
   unless Gem.loaded_specs.key?(gem)
     abort "#{gem} is not installed (bin/setup leaves the style tools out on preview Rubies that can't compile them): bundle install"
   end
-  system(RbConfig.ruby, Gem.bin_path(gem, program), *, exception: true)
+  system(RbConfig.ruby, *("--yjit" if defined?(RubyVM::YJIT)), Gem.bin_path(gem, program), *, exception: true)
 end

@@ -15,6 +15,7 @@ class ContinuousIntegrationTest < Minitest::Test
     @folder = Dir.mktmpdir
     write("checkout/.ci/run", File.read(File.join(ROOT, ".ci", "run")))
     write("checkout/bin/test", %(#!/bin/sh\necho "$*: ${NEVERBLOCK_RUBY:-own}, chaos: ${NEVERBLOCK_TEST_CHAOS:-yes}${NEVERBLOCK_TEST_ENGINES:+, engines: $NEVERBLOCK_TEST_ENGINES}"\n))
+    write("checkout/bin/setup", "#!/bin/sh\necho '- Compiling the extension for Ruby 9.9 ...(0 s)'\n")
     write("prefix/bin/ruby", "#!/bin/sh\necho 9.9.9\n")
   end
 
@@ -49,6 +50,21 @@ class ContinuousIntegrationTest < Minitest::Test
     assert_predicate status, :success?, output
     assert_match(/^The first Ruby took \d+ s: the others run the fast tests only/, output)
     assert_equal ["first: --all: own, chaos: yes", "second: : #{@folder}/prefix/bin/ruby, chaos: no, engines: one"], closing(output)
+  end
+
+  def test_the_seconds_of_each_stage_are_told_before_the_closing_lines
+    lines = ["unit epoll   9 passed    0 failed    0 skipped   16 s, processor    5 s", "unit         9 passed    0 failed    0 skipped    4 s, processor    5 s",
+      "programs     1 passed    0 failed    0 skipped   30 s, processor   12 s", "Ruby style   1 passed    0 failed    0 skipped   50 s, processor   90 s",
+      "C warnings   1 passed    0 failed    0 skipped    7 s, processor    9 s", "20 passed, 0 failed, 0 skipped"]
+    write("checkout/bin/test", "#!/bin/sh\n#{lines.map { |line| "echo '#{line}'\n" }.join}")
+    output, = ci("NEVERBLOCK_CI_SECOND" => "#{@folder}/prefix")
+    stages = output.lines(chomp: true).grep(/\A *\d+ s  /)
+    assert_match(/s  first: set-up\z/, stages[0])
+    assert_equal ["    0 s  first: compile", "   57 s  first: checks", "   30 s  first: programs", "   20 s  first: unit"], stages[1, 4]
+    assert_match(/\A +\d+ s  first: all tests\z/, stages[5])
+    assert_match(/\A +\d+ s  second: set-up\z/, stages[6])
+    assert_match(/\A +\d+ s  all Rubies: all stages\z/, stages.last)
+    assert_equal ["first: 20 passed, 0 failed, 0 skipped", "", "second: 20 passed, 0 failed, 0 skipped", "All passed."], output.lines(chomp: true).last(4)
   end
 
   def test_a_second_ruby_that_is_none

@@ -29,7 +29,10 @@ class SuiteTest < Minitest::Test
     outcome = suite({"one" => "def test_a = assert(false)\n def test_b = assert(true)"})
     assert_equal 1, outcome.status.exitstatus
     assert_equal "1 passed, 1 failed, 0 skipped", outcome.stdout.lines.last.chomp
-    assert_includes outcome.stdout, "failed: one: OneTest#test_a: Expected false to be truthy. (by itself it passes 0 of 3 times)\n"
+    failed = %r{^failed: one: OneTest#test_a: Expected false to be truthy\. \(seed (\d+); bin/ruby -Itest tmp/suite\S+/one_test\.rb -n 'OneTest#test_a' --seed (\d+); by itself it passes 0 of 3 times\)$}
+    seeds = outcome.stdout.match(failed)&.captures
+    assert seeds, outcome.stdout
+    assert_equal 1, seeds.uniq.size
   end
 
   # It stays a failure; the reruns show whether it depends on other tests.
@@ -39,8 +42,8 @@ class SuiteTest < Minitest::Test
     outcome = suite({"one" => body})
     assert_equal 1, outcome.status.exitstatus
     assert_equal "0 passed, 2 failed, 0 skipped", outcome.stdout.lines.last.chomp
-    assert_match(/^failed: one: OneTest#test_a: the first time.* \(by itself it passes 3 of 3 times\)$/, outcome.stdout)
-    assert_match(/^failed: one: OneTest#test_b: .* \(by itself it passes 0 of 3 times\)$/, outcome.stdout)
+    assert_match(/^failed: one: OneTest#test_a: the first time.*; by itself it passes 3 of 3 times\)$/, outcome.stdout)
+    assert_match(/^failed: one: OneTest#test_b: .*; by itself it passes 0 of 3 times\)$/, outcome.stdout)
   end
 
   def test_a_run_that_dies_is_a_failure

@@ -117,7 +117,7 @@ module NeverBlockTest
 
     def run_chunks(part, engine, chunks, library:, environment:)
       ruby = [RbConfig.ruby, "-w", *("-I#{library}" if library), "-Ilib", "-Itest", "-e"]
-      repeat = ->(file, test) { [*ruby, "require ARGV.shift", file, "-n", "/\\A#{Regexp.escape(test)}\\z/"] }
+      repeat = ->(file, test) { [*ruby, "require ARGV.shift", File.join(ROOT, file), "-n", "/\\A#{Regexp.escape(test)}\\z/"] }
       chunks.each.with_index(1) do |files, number|
         program = "ARGV.shift(#{files.size}).each { |file| require file }"
         command = [*ruby, program, *files.map { |file| File.join(ROOT, file) }, *@selection.options]
@@ -148,7 +148,7 @@ module NeverBlockTest
       return if @runs.any? { |run| run[:name] == name }
       puts "\n== #{name}: not available on this machine: #{reason}"
       optional = engine == "uring" || (engine == "epoll" && !RUBY_PLATFORM.include?("linux"))
-      @runs << {name:, passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0, processor: 0, failures: optional ? [] : [reason], again: [], tests: [], left: []}
+      @runs << {name:, passed: 0, failed: optional ? 0 : 1, skipped: optional ? 1 : 0, seconds: 0, processor: 0, failures: optional ? [] : [Failure.new(message: reason)], tests: [], left: []}
     end
 
     # The reason why an engine can't be used, nil if it can.

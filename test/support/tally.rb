@@ -3,7 +3,8 @@
 # Reports the result of a test run to the process that started it. If NEVERBLOCK_TALLY names a file, one line of JSON is
 # appended to it at the end:
 #
-#   {"name":"unit epoll","passed":120,"failed":1,"skipped":2,"failures":["TaskTest#test_x: Expected 1 …"],
+#   {"name":"unit epoll","passed":120,"failed":1,"skipped":2,"seed":7,
+#    "failures":[{"message":"TaskTest#test_x: Expected 1 …","file":"test/unit/task_test.rb","test":"TaskTest#test_x"}],
 #    "tests":[{"file":"test/unit/task_test.rb","test":"TaskTest#test_x","seconds":0.1,"mark":null}, …]}
 #
 # During the run, FILE.current holds the name of the running test, so that the cause of a killed run can be found.
@@ -21,7 +22,6 @@ module NeverBlockTest
       @name = name
       @results = Hash.new(0)
       @failures = []
-      @again = []
       @tests = []
       @process = Process.pid
     end
@@ -35,13 +35,12 @@ module NeverBlockTest
       @results[verdict(result)] += 1
       @tests << {file: file(result), test:, seconds: result.time.round(3), mark: Marks.of(test_class(result), result.name)}
       return unless verdict(result) == :failed
-      @failures << "#{test}: #{result.failure.message}"
-      @again << [@failures.last, result.source_location.first, test]
+      @failures << {message: "#{test}: #{result.failure.message}", file: file(result), test:}
     end
 
     def report
       return unless Process.pid == @process # a forked child reports nothing
-      line = {name: @name, passed: @results[:passed], failed: @results[:failed], skipped: @results[:skipped], failures: @failures, again: @again, tests: @tests}
+      line = {name: @name, **%i[passed failed skipped].to_h { |key| [key, @results[key]] }, seed: Minitest.seed, failures: @failures, tests: @tests}
       File.write(@path, "#{JSON.generate(line)}\n", mode: "a")
     end
 

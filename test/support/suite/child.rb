@@ -3,6 +3,7 @@
 require "json"
 require "rbconfig"
 require_relative "../clock"
+require_relative "failure"
 
 module NeverBlockTest
   class Suite
@@ -27,6 +28,7 @@ module NeverBlockTest
         @title = title
         @repeat = repeat
         @tally = tally
+        @environment = environment
         @file = file
         @began = now
         File.write(log, "\n== #{title}, Ruby #{RUBY_VERSION}\n")
@@ -65,18 +67,18 @@ module NeverBlockTest
       QUOTED = 8
 
       # A child without a report, or with an error exit and no failure in its report, is a failure itself.
-      # @return [Hash{Symbol=>Object}] :name, :passed, :failed, :skipped, :seconds, :processor (seconds), :failures (texts),
-      #   :again (text, file and name of each failed test), :repeat, :tests (their records), :left (processes)
+      # @return [Hash{Symbol=>Object}] :name, :passed, :failed, :skipped, :seconds, :processor (seconds),
+      #   :failures ({Failure}s), :repeat, :tests (their records), :left (processes)
       def outcome
         good = @status&.success? || false
         kind = good ? "passed" : "failed"
         reports = @tally ? tallies : [{"passed" => 0, "failed" => 0, "skipped" => 0, kind => 1}]
         sum = %w[passed failed skipped].to_h { |key| [key.to_sym, reports.sum { |report| report.fetch(key) }] }
         sum[:failed] += 1 if sum[:failed].zero? && (reports.empty? || !good)
-        failures = reports.flat_map { |report| report.fetch("failures", []) }
-        failures << (@hung ? "did not end; the test that was on: #{current}" : "ended badly (#{ending}): #{last_lines}") if failures.size < sum[:failed]
-        lists = %w[again tests].to_h { |key| [key.to_sym, reports.flat_map { |report| report.fetch(key, []) }] }
-        {name: @name, seconds: @seconds, processor:, failures:, repeat: @repeat, left:, **lists, **sum}
+        failures = reports.flat_map { |report| failures_of(report) }
+        failures << Failure.new(message: @hung ? "did not end; the test that was on: #{current}" : "ended badly (#{ending}): #{last_lines}") if failures.size < sum[:failed]
+        tests = reports.flat_map { |report| report.fetch("tests", []) }
+        {name: @name, seconds: @seconds, processor:, failures:, repeat: @repeat, left:, tests:, **sum}
       end
 
       private
@@ -101,6 +103,10 @@ module NeverBlockTest
       end
 
       def tallies = File.exist?(@file) ? File.readlines(@file).map { |line| JSON.parse(line) } : []
+
+      def failures_of(report)
+        report.fetch("failures", []).map { |failure| Failure.new(**failure.transform_keys(&:to_sym), seed: report["seed"], variables: @environment) }
+      end
 
       def processor = File.exist?("#{@file}.processor") ? File.read("#{@file}.processor").to_f : 0.0
 

@@ -13,23 +13,19 @@ module NeverBlockTest
       # With more failures than this in all runs together, nothing is rerun.
       MOST = 4
 
-      # @param run [Hash] an {Child#outcome}, with :again, tests' names by their failures, and :repeat
+      # @param run [Hash] a {Child#outcome}
       def initialize(run)
         @run = run
       end
 
       # @return [Hash] the run
-      def call
-        again = @run[:again]
-        return @run if again.empty? || again.size != @run[:failed]
-        @run.merge(failures: again.map { |failure, file, test| "#{failure} (by itself it passes #{passes(file, test)} of #{TIMES} times)" })
-      end
+      def call = @run.merge(failures: @run[:failures].map { |failure| failure.test? ? failure.rerun(passes(failure), TIMES) : failure })
 
       private
 
-      def passes(file, test)
+      def passes(failure)
         TIMES.times.count do |number|
-          child = @run[:repeat].call(file, test, number)
+          child = @run[:repeat].call(failure.file, failure.test, number)
           sleep 0.05 while child.runs?
           child.show
           outcome = child.outcome

@@ -35,7 +35,7 @@ module NeverBlockTest
         slowest
         unmarked
         @runs.each { |run| run[:left].each { |process| puts "left behind by #{run[:name]}, and killed: #{process}" } }
-        @runs.each { |run| run[:failures].each { |failure| puts "failed: #{run[:name]}: #{brief(failure)}" } }
+        @runs.each { |run| run[:failures].each { |failure| puts "failed: #{run[:name]}: #{failure}" } }
         puts format("%<passed>d passed, %<failed>d failed, %<skipped>d skipped", sum)
         $stdout.flush
       end
@@ -53,12 +53,6 @@ module NeverBlockTest
       def add(runs) = %i[passed failed skipped].to_h { |key| [key, runs.sum { |run| run[key] }] }
 
       def times(runs) = %i[seconds processor].to_h { |key| [key, runs.sum { |run| run[key] }] }
-
-      # The beginning of a failure, and the result of its reruns.
-      def brief(failure)
-        text = failure.split.join(" ")
-        (text.size > 400) ? "#{text[0, 340]} … #{text[-50..]}" : text
-      end
 
       def slowest
         tests.group_by { |test| test["test"] }.values.map { |runs| runs.max_by { |test| test["seconds"] } }

@@ -35,21 +35,6 @@ module NeverBlockTest
       @server.start
     end
 
-    # Starts a server when a client has connected and sent these bytes. With a deadline that begins at the accept, a busy
-    # machine might else send them after it.
-    # @param options [String] of the address, such as "?proxy=required"
-    # @return [Wire] the client
-    def serve_those_who_wait(bytes, app = HELLO, options: "", **directives)
-      given = Socket.tcp_server_sockets("127.0.0.1", 0).first
-      address = "tcp://127.0.0.1:#{given.local_address.ip_port}"
-      wires << wire = Wire.new(address) << bytes
-      @server = NeverBlock::Server.new(app, bind: "#{address}#{options}", error_log: errors, **directives)
-      servers << @server
-      @server.binder = NeverBlock::Server::Binder.for(@server.configuration, given: [given])
-      @server.start
-      wire
-    end
-
     # @return [NeverBlock::Server] the one that was started last
     attr_reader :server
 

@@ -4,14 +4,14 @@
 
 require "test_helper"
 require "support/open_files"
-require "support/served"
+require "support/served_in_time"
 require "tempfile"
 
 # The kinds of bodies that an app may return, their framing, and that they are closed in any case.
 class ServerBodiesTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::OpenFiles
-  include NeverBlockTest::Served
+  include NeverBlockTest::ServedInTime
 
   # A body of any kind that counts its closes.
   class Body
@@ -143,12 +143,11 @@ class ServerBodiesTest < Minitest::Test
       [200, {}, body]
     end
     wire = connect(receive: 4_096) << get
-    Thread.new { 10.times { steps << 1 } }.join
+    10.times { clock.settle || steps << 1 }
     assert_equal parts.join, wire.answer.body
   end
 
   # Parts that did not fit before the app's wait are sent when there is room, or with the next part, but only once.
-  slow "a client that is slow"
   def test_parts_that_had_to_be_left_for_a_slow_client
     parts = Array.new(4_000) { |n| "#{n}:".ljust(2_000, "x") }
     made = 0
@@ -163,9 +162,8 @@ class ServerBodiesTest < Minitest::Test
       [200, {}, body]
     end
     wire = connect(receive: 4_096) << get
-    before = nil
-    wait_until("the app's wait for the client") { (made == before) || ((before = made) && sleep(0.05) && false) }
-    assert_operator made, :<, parts.size
+    clock.settle
+    assert_includes 1...parts.size, made, "the app waits for the client"
     assert_equal parts, wire.answer.body.scan(/\d+:x+/)
   end
 

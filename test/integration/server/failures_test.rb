@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "support/served"
+require "support/served_in_time"
 require "timeout"
 
 # Apps that fail in every possible way: the client gets a response, the log one line, and the server goes on.
 class ServerFailuresTest < Minitest::Test
   include NeverBlockTest::Helpers
-  include NeverBlockTest::Served
+  include NeverBlockTest::ServedInTime
 
   class Odd < Exception; end # standard:disable Lint/InheritException -- apps may raise it
 
@@ -25,8 +25,8 @@ class ServerFailuresTest < Minitest::Test
     "exit" => [-> { exit(3) }, /SystemExit: exit/],
     "abort without a word" => [-> { raise SystemExit.new(1, "abort") }, /SystemExit: abort/],
     "throw" => [-> { throw :nowhere }, /UncaughtThrowError: uncaught throw :nowhere/],
-    "a timeout" => [-> { Timeout.timeout(0.01) { sleep } }, /Timeout::Error: execution expired/],
-    "a timeout of ours" => [-> { NB.timeout(0.01) { sleep } }, /NeverBlock::TimeoutError/],
+    "a timeout" => [-> { Timeout.timeout(10) { sleep } }, /Timeout::Error: execution expired/],
+    "a timeout of ours" => [-> { NB.timeout(10) { sleep } }, /NeverBlock::TimeoutError/],
     "no memory" => [-> { raise NoMemoryError, "failed to allocate memory" }, /NoMemoryError/],
     "a String without end" => [-> { "x" * (1 << 62) }, /ArgumentError: argument too big|NoMemoryError/],
     "no stack" => [-> { (recurse = -> { recurse.call }).call }, /SystemStackError: stack level too deep .* more …/],
@@ -95,7 +95,7 @@ class ServerFailuresTest < Minitest::Test
 
   def test_two_hundred_failures_at_once
     serve do |env|
-      sleep 0.001
+      sleep 1
       (env["PATH_INFO"] == "/") ? HELLO.call(env) : raise("no")
     end
     wires = Array.new(200) { |n| connect << get(n.odd? ? "/" : "/bad") }
@@ -129,6 +129,12 @@ class ServerFailuresTest < Minitest::Test
     assert_equal 200, ask(get("/")).status
     await_stats(in_flight: 0, connections: 0)
   end
+end
+
+# Exceptions that end the server's thread or its program.
+class ServerFailuresOfThreadsTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Served
 
   # As in any program, Thread#kill ends the loop on that thread together with its tasks, but cleanly, no matter which
   # code called it, or whether an app was running.

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "support/served"
+require "support/served_in_time"
 
 # rack.response_finished: which callbacks run, when, in which order and with which arguments.
 class ServerFinishedTest < Minitest::Test
   include NeverBlockTest::Helpers
-  include NeverBlockTest::Served
+  include NeverBlockTest::ServedInTime
 
   # @return [Array] arguments of the callbacks
   def serve_finished(**directives)
@@ -63,7 +63,7 @@ class ServerFinishedTest < Minitest::Test
     order = []
     serve do |env|
       order << env["PATH_INFO"]
-      env["rack.response_finished"] << ->(*) { sleep(0.005) && order << "#{env["PATH_INFO"]} finished" }
+      env["rack.response_finished"] << ->(*) { sleep(5) && order << "#{env["PATH_INFO"]} finished" }
       HELLO.call(env)
     end
     (connect << get("/1") << get("/2")).answers(2)
@@ -75,7 +75,7 @@ class ServerFinishedTest < Minitest::Test
   {
     "an error" => [->(_env) { raise KeyError, "no" }, 500, KeyError],
     "a refused header" => [->(_env) { [200, {"a" => "\n"}, []] }, 500, NeverBlock::ProtocolError],
-    "an error in the body" => [->(_env) { [200, {}, Enumerator.new { |to| (to << "a") && sleep(0.001) && raise(KeyError, "no") }] }, 200, KeyError],
+    "an error in the body" => [->(_env) { [200, {}, Enumerator.new { |to| (to << "a") && sleep(1) && raise(KeyError, "no") }] }, 200, KeyError],
     "a body that is too short" => [->(_env) { [200, {"content-length" => "2"}, ["a"]] }, 200, NeverBlock::ProtocolError],
     "throw" => [->(_env) { throw :nowhere }, 500, UncaughtThrowError]
   }.each do |name, (app, status, error)|

@@ -18,8 +18,8 @@ class ServerGcTest < Minitest::Test
   def app(file)
     bodies = {
       "/array" => -> { %w[a b] + [BIG] }, "/each" => -> { Enumerator.new { |yielder| 20.times { |n| yielder << "#{n}," } } },
-      "/slow" => -> { Enumerator.new { |yielder| 3.times { |n| (yielder << "#{n},") && sleep(0.001) } } },
-      "/trailers" => -> { %w[a b].each.tap { |body| body.define_singleton_method(:trailers) { sleep(0.001) && {+"x-sum" => [+"1", 2]} } } },
+      "/slow" => -> { Enumerator.new { |yielder| 3.times { |n| (yielder << "#{n},") && NB.offload {} } } },
+      "/trailers" => -> { %w[a b].each.tap { |body| body.define_singleton_method(:trailers) { NB.offload {} || {+"x-sum" => [+"1", 2]} } } },
       "/stream" => -> { ->(stream) { 3.times { |n| (stream << "#{n},").flush } } },
       "/file" => -> { Object.new.tap { |body| body.define_singleton_method(:to_path) { file } } }
     }

@@ -3,12 +3,12 @@
 # engines: every - io_uring sends, the others write when the socket is writable
 
 require "test_helper"
-require "support/served"
+require "support/served_in_time"
 
 # 100 Continue (RFC 9110 §10.1.1), 103 Early Hints (RFC 8297), and other interim responses (RFC 9110 §15.2).
 class ServerInterimTest < Minitest::Test
   include NeverBlockTest::Helpers
-  include NeverBlockTest::Served
+  include NeverBlockTest::ServedInTime
 
   ECHO = ->(env) { [200, {}, [env["rack.input"].read]] }
 
@@ -311,8 +311,8 @@ class ServerInterimTest < Minitest::Test
       next HELLO.call(env) if env["PATH_INFO"] == "/next"
       sent = 0
       sender = NeverBlock.spawn { loop { env["rack.early_hints"].call("x" => "y" * 60_000) || sent += 1 } }
-      before = nil
-      sleep 0.05 until before == (before = sent) && sent > 0 # it waits for the client
+      clock.settle
+      assert_operator sent, :>, 0
       sender.cancel
       sender.join
       over << 1
@@ -334,8 +334,7 @@ class ServerInterimTest < Minitest::Test
         left = 100
         scope.spawn { env["rack.early_hints"].call("x" => "y" * 60_000) while (left -= 1) >= 0 }
         scope.spawn do
-          before = nil
-          sleep 0.05 until before == (before = left) # it waits for the client
+          clock.settle # the other waits for the client
           blocked << 1
           env["rack.input"].read
         end
@@ -354,8 +353,7 @@ class ServerInterimTest < Minitest::Test
       next HELLO.call(env) if env["PATH_INFO"] == "/next"
       left = 100
       NeverBlock.spawn { env["rack.early_hints"].call("x" => "y" * 60_000) while (left -= 1) >= 0 }
-      before = nil
-      sleep 0.05 until before == (before = left) # it waits for the client
+      clock.settle # it waits for the client
       blocked << 1
       raise "no"
     end

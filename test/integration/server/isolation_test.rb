@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "support/served"
+require "support/served_in_time"
 require "timeout"
 
 # No request ever sees another's state: on one connection, pipelined, in streaming bodies, on any fiber.
 class ServerIsolationTest < Minitest::Test
   include NeverBlockTest::Helpers
-  include NeverBlockTest::Served
+  include NeverBlockTest::ServedInTime
 
   # Methods, since variables that blocks leave belong to the scope they were written in.
   module Globals
@@ -39,11 +39,11 @@ class ServerIsolationTest < Minitest::Test
     "the last line" => [-> { Globals.line }, -> { Globals.last_line }],
     "the last error" => [-> { raise("alice") rescue $! }, -> { $! }], # standard:disable Style/RescueModifier
     "the name of the task" => [-> { NB::Task.current.name = "alice" }, -> { (NB::Task.current.name == "alice") || nil }],
-    "a scope within" => [-> { NB.run { NB.spawn { sleep 0.001 } } }, -> { (NB::Task.current.inner_scope == NB::Task.current.scope) ? nil : :inner }],
-    "a monitor's owner" => [-> { MONITOR.synchronize { sleep 0.001 } }, -> { MONITOR.mon_owned? || nil }],
-    "a timeout that has passed" => [-> { Timeout.timeout(0.005) { sleep } rescue nil }, -> { sleep(0.02) && nil }], # standard:disable Style/RescueModifier
-    "a timeout of ours that has passed" => [-> { NB.timeout(0.005) { sleep } rescue nil }, -> { sleep(0.02) && nil }], # standard:disable Style/RescueModifier
-    "a timeout in time" => [-> { Timeout.timeout(0.01) { 1 } }, -> { sleep(0.02) && nil }],
+    "a scope within" => [-> { NB.run { NB.spawn { sleep 1 } } }, -> { (NB::Task.current.inner_scope == NB::Task.current.scope) ? nil : :inner }],
+    "a monitor's owner" => [-> { MONITOR.synchronize { sleep 1 } }, -> { MONITOR.mon_owned? || nil }],
+    "a timeout that has passed" => [-> { Timeout.timeout(0.1) { sleep } rescue nil }, -> { sleep(1) && nil }], # standard:disable Style/RescueModifier
+    "a timeout of ours that has passed" => [-> { NB.timeout(0.1) { sleep } rescue nil }, -> { sleep(1) && nil }], # standard:disable Style/RescueModifier
+    "a timeout in time" => [-> { Timeout.timeout(0.1) { 1 } }, -> { sleep(1) && nil }],
     "an unfinished catch" => [-> { catch(:done) { throw :done } }, -> { (throw(:done) rescue nil) && :caught }] # standard:disable Style/RescueModifier
   }.freeze
 
@@ -74,7 +74,7 @@ class ServerIsolationTest < Minitest::Test
 
   def test_a_cancelled_request_does_not_cancel_the_next
     serve(cancel_on_disconnect: true) do |env|
-      (env["PATH_INFO"] == "/wait") ? sleep : [200, {}, [sleep(0.01).to_s]]
+      (env["PATH_INFO"] == "/wait") ? sleep : [200, {}, [sleep(1).to_s]]
     end
     5.times do
       wire = connect << get("/wait")
@@ -89,7 +89,7 @@ class ServerIsolationTest < Minitest::Test
   def test_a_cancellation_that_was_not_taken
     serve do |env|
       NB::Task.current.cancel if env["PATH_INFO"] == "/cancel"
-      (env["PATH_INFO"] == "/cancel") ? HELLO.call(env) : [200, {}, [sleep(0.001).to_s]]
+      (env["PATH_INFO"] == "/cancel") ? HELLO.call(env) : [200, {}, [sleep(1).to_s]]
     end
     wire = connect << (get("/cancel") + get("/")) * 10
     assert_equal [200] * 20, wire.answers(20).map(&:status)
@@ -107,7 +107,7 @@ class ServerIsolationTest < Minitest::Test
 
   def test_a_shield_that_was_left_open_by_an_error
     serve do |env|
-      next [200, {}, [sleep(0.001).to_s]] if env["PATH_INFO"] == "/"
+      next [200, {}, [sleep(1).to_s]] if env["PATH_INFO"] == "/"
       NB::Task.current.shield { raise "in the shield" }
     rescue RuntimeError
       HELLO.call(env)
@@ -162,9 +162,9 @@ class ServerIsolationTest < Minitest::Test
     serve do |env|
       id = env["PATH_INFO"]
       Thread.current[:id] = Fiber[:id] = id
-      sleep 0.002
+      sleep 2
       body = Enumerator.new do |yielder|
-        3.times { sleep(0.001) && yielder << "#{Thread.current[:id]}=#{Fiber[:id]};" }
+        3.times { sleep(1) && yielder << "#{Thread.current[:id]}=#{Fiber[:id]};" }
       end
       [200, {"x-id" => Thread.current[:id]}, body]
     end
@@ -177,23 +177,19 @@ class ServerIsolationTest < Minitest::Test
     end
   end
 
-  slow "it starts a server"
   def test_storage_of_whoever_started_the_server_is_seen_and_can_not_be_spoilt
     seen = []
-    Thread.new do
-      Fiber[:tenant] = "shop"
-      NeverBlock.run do
-        serve do |env|
-          seen << Fiber[:tenant]
-          Fiber[:tenant] = "changed"
-          HELLO.call(env)
-        end
-        client = Thread.new { (connect << get + get + get).answers(3) }
-        NB.pass until client.join(0)
-        server.stop
-      end
-    end.join
+    Fiber[:tenant] = "shop"
+    serve do |env|
+      seen << Fiber[:tenant]
+      Fiber[:tenant] = "changed"
+      HELLO.call(env)
+    end
+    (connect << get + get + get).answers(3)
     assert_equal %w[shop shop shop], seen
+    assert_equal "shop", Fiber[:tenant]
+  ensure
+    Fiber[:tenant] = nil
   end
 
   # State left on a fiber is cleared, and the fiber serves again: Rails leaves some each time.
@@ -245,9 +241,9 @@ class ServerIsolationTest < Minitest::Test
       found = nil
       code = (env["PATH_INFO"] == "/look") ? -> { found = look.call } : leave
       body = Enumerator.new do |yielder|
-        sleep 0.001
+        sleep 1
         code.call
-        sleep 0.001
+        sleep 1
         yielder << found.inspect
       end
       [200, {}, body]

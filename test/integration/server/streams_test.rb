@@ -3,12 +3,12 @@
 # engines: every - io_uring sends, the others write when the socket is writable
 
 require "test_helper"
-require "support/served"
+require "support/served_in_time"
 
 # Streaming bodies (Rack 3's call(stream)): writing, reading, several tasks at one stream, clients that leave.
 class ServerStreamsTest < Minitest::Test
   include NeverBlockTest::Helpers
-  include NeverBlockTest::Served
+  include NeverBlockTest::ServedInTime
 
   # An app that responds with this stream to every request.
   def serve_stream(headers = {}, status: 200, **directives, &stream)
@@ -71,18 +71,18 @@ class ServerStreamsTest < Minitest::Test
   end
 
   def test_flush_sends_at_once_what_would_gather
-    steps = gate
+    wire = nil
+    quiet = []
     serve_stream do |stream|
       stream << "a"
+      wire.read_head
+      quiet << wire.quiet?
       stream.flush
-      busy = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      Thread.pass until steps.size > 0 || Process.clock_gettime(Process::CLOCK_MONOTONIC) - busy > 5
+      quiet << wire.quiet?
     end
     wire = connect << get
-    wire.read_head
-    assert_equal "1\r\na\r\n", wire.read(6)
-    steps << 1
-    wire.read(5)
+    assert_equal "1\r\na\r\n0\r\n\r\n", wire.read(11)
+    assert_equal [true, false], quiet
   end
 
   def test_with_a_length
@@ -142,9 +142,10 @@ class ServerStreamsTest < Minitest::Test
   def test_a_task_that_is_cancelled_in_the_middle_of_a_write
     serve_stream do |stream|
       writer = NB.spawn { loop { stream << "x" * 100_000 } }
-      sleep 0.001 until writer.state == :running && writer.waits_for
+      clock.settle
+      assert writer.waits_for, "it waits for the client"
       writer.cancel
-      sleep 0.001 until writer.state == :cancelled
+      assert_raises(NeverBlock::Cancelled) { writer.value }
       stream << "more"
     end
     wire = connect(receive: 4_096) << get

@@ -53,6 +53,7 @@ class SuiteMarksTest < Minitest::Test
     end
     declared("# slow: it starts Rails\n") { |declared| assert_equal ["it starts Rails", nil], [declared.slow, declared.chaos] }
     declared("# slow: it starts Rails (60 s)\n") { |declared| assert_equal 60, declared.seconds }
+    declared("# serial: it measures\n") { |declared| assert_equal ["it measures", nil], [declared.serial, declared.slow] }
     declared("class X\n# slow: no declaration\n") { |declared| assert_nil declared.slow }
   end
 

@@ -71,6 +71,17 @@ class SuiteTest < Minitest::Test
     assert_equal %w[here here there there], outcome.stdout.scan(/^\.?(here|there)$/).flatten
   end
 
+  # Two runs wait for each other; the serial ones see that both have ended, and meet no other one.
+  def test_serial_files_run_one_after_another_when_all_others_have_ended
+    paths = %w[one two].to_h { |name| [name, File.join(@folder, name)] }
+    lock = File.join(@folder, "lock")
+    meet = ->(mine, theirs) { "def test_a\n File.write(#{paths[mine].dump}, '')\n sleep 0.01 until File.exist?(#{paths[theirs].dump})\n pass\n end\n Minitest.after_run { File.write(#{"#{paths[mine]}.end".dump}, '') }" }
+    alone = "def test_a\n assert File.exist?(#{"#{paths["one"]}.end".dump}) && File.exist?(#{"#{paths["two"]}.end".dump})\n Dir.mkdir(#{lock.dump})\n sleep 0.2\n Dir.rmdir(#{lock.dump})\n end"
+    outcome = suite({"three" => alone, "four" => alone, "one" => meet.call("one", "two"), "two" => meet.call("two", "one")}, serial: %w[three four], lanes: 3)
+    assert_equal "4 passed, 0 failed, 0 skipped", outcome.stdout.lines.last.chomp, outcome.stdout
+    assert_match(/^serial +2 passed/, outcome.stdout)
+  end
+
   def test_wait_returns_after_the_end_of_the_runs
     path = File.join(@folder, "done")
     outcome = suite({"one" => "def test_a\n sleep 0.3\n File.write(#{path.dump}, '')\n pass\n end"}, lanes: 2,
@@ -151,9 +162,10 @@ class SuiteTest < Minitest::Test
   def refute_running(path) = refute(running?(path), "#{File.basename(path)} is running")
 
   # Each file is a run of its own, without an engine.
-  def suite(files, limit: 60, lanes: 2, ending: "suite.finish", environment: {})
+  def suite(files, limit: 60, lanes: 2, serial: [], ending: "suite.finish", environment: {})
     files.each do |name, body|
       File.write(File.join(@folder, "#{name}_test.rb"), <<~RUBY)
+        #{"# serial: it measures\n" if serial.include?(name)}
         require "test_helper"
         class #{name.capitalize}Test < Minitest::Test
           #{body}

@@ -21,6 +21,9 @@ module NeverBlockTest
     # Runs at a time: one more than there are processors, since tests wait for half of their time.
     LANES = Integer(ENV.fetch("NEVERBLOCK_TEST_LANES", Etc.nprocessors.clamp(1, 4).succ.to_s))
 
+    # The part of the runs that have all processors for themselves.
+    SERIAL = "serial"
+
     # A run that has not begun.
     Planned = Struct.new(:name, :title, :command, :environment, :tally, :repeat, :seconds)
 
@@ -43,7 +46,8 @@ module NeverBlockTest
 
     def any? = (@runs.any? || @children.any? || @planned.any?) && Process.pid == @owner
 
-    # Plans the selected test files that match, each on the engines that it declares.
+    # Plans the selected test files that match, each on the engines that it declares. Serial files become runs of the
+    # part "serial".
     # @param engines [Array<String, nil>, nil] overrides the files' declarations
     # @param library [String, nil] a folder searched before lib/, with another build of the extension
     # @param environment [Hash{String=>String}] further variables
@@ -52,8 +56,10 @@ module NeverBlockTest
       files &= @selection.files if @selection.files
       files = files.reject { |file| left_out?(file) }
       environment = {"NEVERBLOCK_TEST_LIBRARY" => library, "NEVERBLOCK_TEST_FAST" => ("1" if @fast), **environment}
-      files.group_by { |file| engines || engines_of(file) }.each do |group, members|
-        usable_engines(part, group).each { |engine| run_chunks(part, engine, @plan.chunks(members, all: !@fast), library:, environment:) }
+      files.group_by { |file| [!Declarations.of(file).serial.nil?, engines || engines_of(file)] }.each do |(serial, group), members|
+        usable_engines(part, group).each do |engine|
+          run_chunks(serial ? SERIAL : part, engine, @plan.chunks(members, all: !@fast), library:, environment:)
+        end
       end
     end
 
@@ -65,10 +71,12 @@ module NeverBlockTest
       usable_engines(part, engines).each { |engine| plan(part, engine, [RbConfig.ruby, Gem.bin_path("rake", "rake"), task], tally:, seconds:, environment:) }
     end
 
-    # Runs all planned runs.
+    # Runs all planned runs: first several at a time, the longest first; then the serial ones.
     def wait
-      @planned.sort_by { |run| -run.seconds }.each { |run| start(run) }
+      serial, parallel = @planned.partition { |run| run.name.start_with?(SERIAL) }
       @planned.clear
+      parallel.sort_by { |run| -run.seconds }.each { |run| start(run) }
+      serial.each { |run| start(run, lanes: 1) }
       wait_until { @children.empty? }
     end
 
@@ -169,8 +177,8 @@ module NeverBlockTest
     end
 
     # Starts it as soon as there is a free lane.
-    def start(run)
-      wait_until { @children.count(&:runs?) < LANES }
+    def start(run, lanes: LANES)
+      wait_until { @children.count(&:runs?) < lanes }
       @folder ||= Dir.mktmpdir("neverblock-test") # only now, since every rake task loads this file
       @number = @number.to_i + 1
       file = File.join(@folder, @number.to_s)

@@ -7,6 +7,7 @@ module NeverBlockTest
     #   # engines: every - the back end watches the descriptors
     #   # slow: it starts whole programs (60 s)
     #   # chaos: random programs, with a new seed for each run
+    #   # serial: it measures processor time
     #
     #   Declarations.of("test/unit/scheduler/io_wait_test.rb").engines  # => "every"
     #
@@ -14,10 +15,11 @@ module NeverBlockTest
     # engine, the scheduler, transports, files and processes, and a few whole programs. A slow file runs in
     # `bin/test --all` only; single tests are marked with `slow` (test/support/marks.rb). Chaos is slow too, and runs on
     # one of the Rubies of .ci/run. The seconds are for files that take more than half a minute: they tell the runner
-    # which file to start first before it has measured any.
+    # which file to start first before it has measured any. Serial files measure real time: they run one after another,
+    # when all other runs have ended.
     class Declarations
       ROOT = File.expand_path("../../..", __dir__)
-      LINE = /\A# (engines|slow|chaos): (.+)/
+      LINE = /\A# (engines|slow|chaos|serial): (.+)/
 
       # @param file [String] its path below the project's folder, or an absolute one
       # @return [Declarations] the same object for each call
@@ -46,6 +48,9 @@ module NeverBlockTest
 
       # @return [Integer, nil] about how many seconds the file takes
       def seconds = slow&.[](/\((\d+) s\)\z/, 1)&.to_i
+
+      # @return [String, nil] why nothing else may run at the same time
+      def serial = @found["serial"]
 
       # @return [String, nil] why one Ruby is enough
       def chaos = @found["chaos"]

@@ -64,7 +64,7 @@ class Stress
     parked.fiber.raise(IOError, "stress") if chance(0.1) && parked&.name && parked.alive? && parked.waits_for && parked.fiber
     GC.start if chance(0.02)
     GC.compact if chance(0.01)
-    sleep @random.rand(0.002)
+    pause(@random.rand(0.002))
   end
 
   def feed
@@ -105,7 +105,9 @@ class Stress
     end
   end
 
-  def nap = sleep(@random.rand(0.01))
+  def pause(seconds) = sleep(seconds) # real: the kernel's timer
+
+  def nap = pause(@random.rand(0.01))
 
   def pass = @random.rand(10).times { NB.pass }
 
@@ -138,11 +140,11 @@ class Stress
     end
   end
 
-  def lock = @mutex.synchronize { sleep(@random.rand(0.002)) }
+  def lock = @mutex.synchronize { pause(@random.rand(0.002)) }
 
   def wait_for_condition = @mutex.synchronize { @condition.wait(@mutex, 0.05) }
 
-  def thread = Thread.new { sleep(0.001) and 1 }.value == 1 || raise("no value")
+  def thread = Thread.new { pause(0.001) and 1 }.value == 1 || raise("no value")
 
   def process = chance(0.1) ? Process.wait(Process.spawn("true")) : nap
 
@@ -152,25 +154,25 @@ class Stress
 
   def resolve = Addrinfo.getaddrinfo("127.0.0.1", 80)
 
-  def nest = NeverBlock.run { |scope| 3.times { scope.spawn { sleep(@random.rand(0.005)) } } }
+  def nest = NeverBlock.run { |scope| 3.times { scope.spawn { pause(@random.rand(0.005)) } } }
 
   def time_out = Timeout.timeout(@random.rand(0.005)) { @queue.pop }
 
   def enumerate
-    values = Enumerator.new { |y| 3.times { |i| sleep(0.0005) and y << i } }
+    values = Enumerator.new { |y| 3.times { |i| pause(0.0005) and y << i } }
     3.times { |i| values.next == i or raise "wrong value" }
   end
 
-  def offload = NB.offload { sleep 0.001 }
+  def offload = NB.offload { pause(0.001) }
 
   def kill_own_fiber
-    fiber = Fiber.schedule { sleep 0.01 }
-    sleep 0.001
+    fiber = Fiber.schedule { pause(0.01) }
+    pause(0.001)
     fiber.kill if fiber.alive?
   end
 
   def join_another
-    other = @scope.spawn(name: "joined") { sleep(@random.rand(0.005)) }
+    other = @scope.spawn(name: "joined") { pause(@random.rand(0.005)) }
     other.join(@random.rand(0.01))
   end
 

@@ -179,7 +179,7 @@ module NeverBlockTest
           return true if @kinds.include?(@victim.send(:waiting)&.first) && !@returned && @under_way.call
           break @missed = true if @returned || (@error && way == :timeout)
           raise @error if @error
-          (turn < 50) ? NeverBlock.pass : sleep(0.0005)
+          (turn < 50) ? NeverBlock.pass : sleep(0.0005) # real: a thread, a process or the kernel begins the operation
         end
         waits = @victim.waits_for
         @victim.cancel
@@ -198,7 +198,7 @@ module NeverBlockTest
       end
 
       # Blocks the loop.
-      def hold(seconds) = seconds.positive? && Fiber.blocking { sleep(seconds) }
+      def hold(seconds) = seconds.positive? && Fiber.blocking { sleep(seconds) } # real: what is to end during it, ends in the kernel
 
       def strike_here = (way == :raise) ? Thread.current.raise(Bother) : Thread.current.kill
 

@@ -63,7 +63,7 @@ module NeverBlockTest
       # An abandoned operation would consume or send its data before the check goes on. Nothing waits for this.
       def others_first
         NeverBlock.pass
-        Fiber.blocking { sleep 0.002 }
+        Fiber.blocking { sleep 0.002 } # real: an abandoned operation of a thread or the kernel
       end
 
       # The bytes that are available now.
@@ -107,11 +107,11 @@ module NeverBlockTest
 
       def new_descriptors(before)
         return [] if before.empty?
-        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 2
+        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + LIMIT
         loop do
           left = descriptors.reject { |name, count| count <= before.fetch(name, 0) }.keys
           return left if left.empty? || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
-          sleep 0.002
+          sleep 0.002 # real: other threads close them
         end
       end
     end

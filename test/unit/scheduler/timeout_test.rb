@@ -304,7 +304,7 @@ class TimeoutTest < Minitest::Test
       assert_kind_of Timeout::Error, expired { NeverBlock.race(-> { sleep }) }
       assert_kind_of Timeout::Error, expired { NB::Semaphore.new(1).tap(&:acquire).acquire }
       assert_kind_of Timeout::Error, expired { NB.spawn { sleep }.value }
-      assert_kind_of Timeout::Error, expired { NB.offload { gate.pop } }
+      assert_kind_of Timeout::Error, expired(0.01) { NB.offload { gate.pop } }
       assert_kind_of Timeout::Error, expired { Thread::Queue.new.pop }
       assert_kind_of Timeout::Error, expired { IO.pipe.first.read }
     end

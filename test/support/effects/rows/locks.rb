@@ -6,10 +6,10 @@ require "monitor"
 module NeverBlockTest
   module Effects
     row "`sleep`", :withdrawn do
-      operation(:sleep) { sleep 60 }
+      operation(:sleep) { sleep 60 } # real: the kernel's timer, until it is left
       check do
         start = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-        sleep 0.002
+        sleep 0.002 # real: the kernel's timer
         assert_operator Process.clock_gettime(Process::CLOCK_MONOTONIC) - start, :>=, 0.002
       end
     end

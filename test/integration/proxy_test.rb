@@ -2,14 +2,14 @@
 
 require "test_helper"
 require "support/fronted"
+require "support/served_in_time"
 require "support/peer"
 
 # The reverse proxy in our server: what the upstream gets of a request, and what the client gets of a response.
 class ProxyTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Fronted
-
-  LIMIT = 30 # seconds for what another thread does
+  include NeverBlockTest::ServedInTime
 
   def respond(head = "200 OK", *lines, body: "ok", close: false)
     bytes = ["HTTP/1.1 #{head}", *lines, *("Content-Length: #{body.bytesize}" if body), "", body].join("\r\n")
@@ -269,10 +269,10 @@ class ProxyTest < Minitest::Test
     slow = lambda do |_headers|
       entered << 1
       came.pop
-      sleep 0.3
+      sleep 11
     end
     front(->(peer) { peer.request and peer << "HTTP/1.1 103 x\r\n\r\n" and entered.pop and peer << OK and came << 1 },
-      wrap: ->(proxy) { ->(env) { proxy.call(env.merge!("rack.early_hints" => slow)) } }, timeouts: {first_byte: 0.2})
+      wrap: ->(proxy) { ->(env) { proxy.call(env.merge!("rack.early_hints" => slow)) } }, timeouts: {first_byte: 10})
     assert_equal [200, "ok"], ask(get).then { |answer| [answer.status, answer.body] }
   end
 

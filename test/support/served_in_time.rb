@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-require "neverblock/testing"
 require_relative "served"
+require_relative "virtual_loop"
 
 module NeverBlockTest
   # {Served} for tests of time: the test, its server and its clients are fibers of one loop on a virtual clock. Limits
@@ -20,24 +20,13 @@ module NeverBlockTest
   #   end
   module ServedInTime
     include Served
+    include VirtualLoop
 
     # Seconds of virtual time for what would hang.
     LIMIT = 100_000
     # Seconds by which times may be longer: the server looks for bytes once more before it gives up a client, and time is
     # real while bytes are on their way.
     SLACK = 0.1
-
-    # Minitest's own, in a loop. The loop may fail too: a deadlock, or a task of the test.
-    # @return [Minitest::Result]
-    def run
-      NeverBlock::Testing::VirtualClock.run do |clock|
-        @clock = clock
-        super
-      end
-    rescue => error
-      failures << Minitest::UnexpectedError.new(error)
-      Minitest::Result.from(self)
-    end
 
     # @return [Wire] whose reads and writes wait for any limit of the server
     def connect(to = server, **) = super(to, limit: LIMIT, **)
@@ -66,10 +55,5 @@ module NeverBlockTest
       end
       value
     end
-
-    private
-
-    # @return [NeverBlock::Testing::VirtualClock]
-    attr_reader :clock
   end
 end

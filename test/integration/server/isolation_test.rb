@@ -188,8 +188,6 @@ class ServerIsolationTest < Minitest::Test
     (connect << get + get + get).answers(3)
     assert_equal %w[shop shop shop], seen
     assert_equal "shop", Fiber[:tenant]
-  ensure
-    Fiber[:tenant] = nil
   end
 
   # State left on a fiber is cleared, and the fiber serves again: Rails leaves some each time.

@@ -15,7 +15,7 @@ class ServeTest < Minitest::Test
   APP = <<~'RUBY'
     waits = ->(file) do
       $stdout.syswrite("begun\n")
-      sleep(0.01) until file && File.exist?(file)
+      sleep(0.01) until file && File.exist?(file) # real: the test's process makes the file
     ensure
       $stdout.syswrite("ensured\n")
     end

@@ -21,11 +21,9 @@ module NeverBlock
 
       # @param writer [#<<]
       # @param clock [#call] returns the time
-      # @param timer [#call] returns monotonic seconds
-      def initialize(writer, clock: Clock.method(:time), timer: -> { Clock.now })
+      def initialize(writer, clock: Clock.method(:time))
         @writer = writer
         @clock = clock
-        @timer = timer
         @floods = {}
         @bell = nil
       end
@@ -133,14 +131,14 @@ module NeverBlock
 
       def begin_flood(name, message)
         @bell << true if @bell && !@bell.closed? && @floods.empty?
-        @floods[name] = Flood.new(@timer.call, 0, message)
+        @floods[name] = Flood.new(Clock.now, 0, message)
         write("warn", "#{name}: #{LogText.line(message)}")
       end
 
       def sum_up(name, flood)
         sum = " (the last of #{flood.count} in #{age(flood).round(1)} s)" if flood.count > 1
         write("warn", "#{name}: #{LogText.line(flood.message)}#{sum}")
-        flood.since = @timer.call
+        flood.since = Clock.now
         flood.count = 0
       end
 
@@ -149,7 +147,7 @@ module NeverBlock
         due.each { |name, flood| flood.count.zero? ? @floods.delete(name) : sum_up(name, flood) }
       end
 
-      def age(flood) = @timer.call - flood.since
+      def age(flood) = Clock.now - flood.since
 
       def write(level, text)
         @writer << entry(level, text)

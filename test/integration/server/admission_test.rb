@@ -1,18 +1,29 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "support/served"
+require "support/served_in_time"
 
 # Which requests begin: while the processor is short, those that have begun go on first.
 class ServerAdmissionTest < Minitest::Test
   include NeverBlockTest::Helpers
-  include NeverBlockTest::Served
+  include NeverBlockTest::ServedInTime
 
   HANDFUL = 4 # of ext/neverblock/http/app/admission.c
+  TURN = 0.0001 # seconds
 
-  # Lets the loop go on without ever being idle. The test's own thread gets its turn too.
+  # Lets the loop go on without ever being idle; each turn takes its time.
   def spin_until
-    [NeverBlock.pass, Thread.pass] until yield
+    until yield
+      compute(TURN)
+      NeverBlock.pass
+    end
+  end
+
+  # The loop is busy, so time doesn't jump.
+  def wait_until(what, &condition)
+    ends = clock.elapsed + 600
+    spin_until { clock.elapsed > ends || condition.call }
+    assert condition.call, what
   end
 
   def ask(paths) = paths.map { |path| connect << get(path) }
@@ -28,9 +39,10 @@ class ServerAdmissionTest < Minitest::Test
 
   def test_requests_that_wait_all_begin
     begun = 0
+    steps = gate
     serve do
-      begun += 1
-      sleep 0.001 until begun == 60
+      60.times { steps << 1 } if (begun += 1) == 60
+      steps.pop
       [200, {}, []]
     end
     wires = ask(["/"] * 60)
@@ -64,15 +76,17 @@ class ServerAdmissionTest < Minitest::Test
   def test_requests_that_began_while_the_loop_had_time_and_compute_then
     waiting = true
     begun = ends = 0
+    steps = gate
     serve do
       begun += 1
-      sleep 0.001 while waiting
+      steps.pop if waiting
       spin_until { ends > 0 && (ends -= 1) }
       [200, {}, []]
     end
     wires = ask(["/"] * 12)
     wait_until("all to begin") { begun == 12 }
     waiting = false
+    12.times { steps << 1 }
     await_a_busy_loop(12)
     wires += ask(["/"] * 8)
     wait_until("their arrival") { server.stats.values_at(:in_flight, :ready).sum == 20 }
@@ -103,10 +117,11 @@ class ServerAdmissionTest < Minitest::Test
   def test_an_app_that_changes_from_computing_to_waiting
     computing = true
     begun = 0
+    steps = gate
     serve do
-      begun += 1
+      50.times { steps << 1 } if (begun += 1) == 50
       spin_until { !computing }
-      sleep 0.001 until begun == 50
+      steps.pop
       [200, {}, []]
     end
     wires = ask(["/"] * HANDFUL)
@@ -123,7 +138,7 @@ class ServerAdmissionTest < Minitest::Test
     done = false
     serve do |env|
       NeverBlock::Task.current.scope.spawn { spin_until { done } } if env["PATH_INFO"] == "/busy"
-      sleep 0.001
+      sleep 1
       [200, {}, []]
     end
     assert_equal 200, (connect << get("/busy")).answer.status

@@ -24,7 +24,7 @@ class CLIFirstProcessTest < Minitest::Test
       fork { exit!(0) } # a child that is not the server
       parent = Process.pid
       NeverBlock::CLI::FirstProcess.new.call
-      sleep 0.01 while (left = `ps --no-headers -o pid,stat --ppid \#{parent}`.lines.grep(/Z/)).any?
+      nil while (left = `ps --no-headers -o pid,stat --ppid \#{parent}`.lines.grep(/Z/)).any?
       p left
       $stdout.flush
       exit!(0)
@@ -35,14 +35,14 @@ class CLIFirstProcessTest < Minitest::Test
     assert_equal "HUP\nTERM\n", assert_ruby(<<~RUBY)
       require "neverblock/cli"
       $stdout.sync = true
-      seen = nil
-      trap("HUP") { puts seen = "HUP" }
+      reader, writer = IO.pipe
+      trap("HUP") { writer.puts "HUP" }
       parent = Process.pid
       NeverBlock::CLI::FirstProcess.new.call
-      trap("TERM") { puts seen = "TERM" }
+      trap("TERM") { writer.puts "TERM" }
       %w[HUP TERM].each do |name|
         Process.kill(name, parent)
-        sleep 0.01 until seen == name
+        puts reader.gets
       end
       exit!(0)
     RUBY

@@ -66,7 +66,11 @@ class ServerEmbeddingTest < Minitest::Test
       server = server(HELLO)
       NeverBlock.run do |inner|
         server.start
-        inner.spawn { sleep(0.02) && log << :stopping && server.stop }
+        inner.spawn do
+          NB.pass
+          log << :stopping
+          server.stop
+        end
       end
       log << :left
     end
@@ -139,10 +143,14 @@ class ServerEmbeddingTest < Minitest::Test
   end
 
   def test_stop_waits_for_what_runs
-    server = server(->(env) { sleep(0.1) && HELLO.call(env) }).start
+    steps = Thread::Queue.new
+    server = server(->(env) { steps.pop && HELLO.call(env) }).start
     client = Thread.new { get(server) }
     wait_until("the request") { server.stats[:in_flight] == 1 }
-    assert_equal true, server.stop
+    stopping = Thread.new { server.stop }
+    wait_until("the stop") { server.stats[:state] == :stopping }
+    steps << 1
+    assert_equal true, stopping.value
     assert_equal "hello", client.value
     assert_equal [:ended, 0, 1, 0], server.stats.values_at(:state, :connections, :answered, :cut)
   end

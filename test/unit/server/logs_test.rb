@@ -4,6 +4,7 @@ require "test_helper"
 require "neverblock"
 require "neverblock/server"
 require "support/runs"
+require "support/virtual_time"
 require "json"
 require "stringio"
 require "tmpdir"
@@ -12,6 +13,7 @@ require "tmpdir"
 class ServerLogsTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   LogText = NeverBlock::Server::LogText
   LogWriter = NeverBlock::Server::LogWriter
@@ -153,31 +155,30 @@ class ServerLogsTest < Minitest::Test
 
   # The first one is logged at once, later ones of the same second as one line.
   def test_trouble_comes_once_a_second_for_each_name
-    now = 0
-    lines = troubles(-> { now }) do |log|
+    lines = troubles do |log|
       3.times { log.trouble(:emfile, "no\ndescriptors") }
       log.trouble(:queue_limit, "full")
-      now = 0.75
+      clock.advance(0.75)
       log.trouble(:emfile, "none of them")
-      now = 1
+      clock.advance(0.25)
       log.trouble(:emfile, "still none")
       log.trouble(:emfile, "of the next second")
       log.stop
       log.stop
       log.trouble(:emfile, "anew")
     end
-    assert_equal ["emfile: no\\ndescriptors", "queue_limit: full", "emfile: still none (the last of 4 in 1 s)", "emfile: of the next second",
+    assert_equal ["emfile: no\\ndescriptors", "queue_limit: full", "emfile: still none (the last of 4 in 1.0 s)", "emfile: of the next second",
       "emfile: anew"], lines
   end
 
-  slow "it waits for the end of a second, and its line"
   def test_the_rest_of_a_flood_is_told_though_no_more_comes
     out = StringIO.new
     log = ErrorLog.new(out)
     in_run do |scope|
       running = scope.spawn { log.run }
       5.times { log.trouble(:emfile, "no descriptors") }
-      wait_until("the rest") { out.string.include?("(the last of 4 in ") }
+      clock.advance(1)
+      assert_includes out.string, "(the last of 4 in 1.0 s)"
       log.trouble(:emfile, "the last")
       log.stop
       running.join
@@ -221,12 +222,13 @@ class ServerLogsTest < Minitest::Test
     sink = Object.new
     sink.define_singleton_method(:write) { |text| calls << text }
     in_run do |scope|
-      writer = LogWriter.new(sink, delay: 0.02)
+      writer = LogWriter.new(sink, delay: 1)
       running = scope.spawn { writer.run }
       NB.pass
       100.times { |n| writer << "#{n}\n" }
       assert_empty calls
-      pass_until("the lines") { calls.any? }
+      clock.advance(1)
+      refute_empty calls
       writer << "last\n"
       writer.stop
       running.join
@@ -384,9 +386,9 @@ class ServerLogsTest < Minitest::Test
   end
 
   # The log of troubles, without the time.
-  def troubles(timer)
+  def troubles
     out = StringIO.new
-    yield ErrorLog.new(out, timer:)
+    yield ErrorLog.new(out)
     out.string.lines(chomp: true).map { |line| line[/warn: (.*)/, 1] }
   end
 

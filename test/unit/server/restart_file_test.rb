@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "neverblock/server/restart_file"
+require "neverblock/testing"
 require "fileutils"
 require "tmpdir"
 
@@ -55,14 +56,17 @@ class ServerRestartFileTest < Minitest::Test
   # @param begun [Array<Boolean, nil>] what the block returns, each time; then true
   # @return [Array<Boolean>] whether the block was called after each step
   def told(*steps, begun: [])
-    file = NeverBlock::Server::RestartFile.new("restart.txt", @folder, now: NOW)
-    calls = []
-    file.define_singleton_method(:sleep) do |_seconds|
-      raise StopIteration if steps.empty?
-      steps.shift.call
-      calls << false
+    NeverBlock::Testing::VirtualClock.run(exit: :cancel) do |clock, scope|
+      called = nil
+      file = NeverBlock::Server::RestartFile.new("restart.txt", @folder, now: NOW)
+      scope.spawn { file.watch { (called = true) && (begun.empty? || begun.shift) } }
+      clock.settle
+      steps.map do |step|
+        called = false
+        step.call
+        clock.advance(1)
+        called
+      end
     end
-    file.watch { (calls[-1] = true) && (begun.empty? || begun.shift) }
-    calls
   end
 end

@@ -1,12 +1,14 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/virtual_time"
 require "neverblock/server"
 require "neverblock/server/cluster/sidecar"
 
 # A program beside the workers; with a server it is in test/programs/operations_sidecars_test.rb.
 class ClusterSidecarTest < Minitest::Test
   include NeverBlockTest::Helpers
+  include NeverBlockTest::VirtualTime
 
   # A stand-in for a supervisor: records the messages.
   class Supervisor
@@ -23,7 +25,6 @@ class ClusterSidecarTest < Minitest::Test
     def directory = Dir.pwd
   end
 
-  slow "it waits for a program that rests"
   def test_a_sidecar_that_backs_off_does_not_delay_the_end
     supervisor = Supervisor.new
     sidecar = NeverBlock::Server::Cluster::Sidecar.new("false", supervisor)
@@ -55,9 +56,10 @@ class ClusterSidecarTest < Minitest::Test
       supervisor = Supervisor.new
       supervisor.define_singleton_method(:directory) { # in the child, before its exec
         File.write("#{folder}/pid", Process.pid)
-        sleep 0.01 until File.exist?("#{folder}/go")
+        File.read("#{folder}/go")
         folder
       }
+      File.mkfifo("#{folder}/go")
       sidecar = NeverBlock::Server::Cluster::Sidecar.new("sleep 12345", supervisor)
       NeverBlock.run(exit: :cancel) do |scope|
         scope.spawn { sidecar.keep }
@@ -83,7 +85,7 @@ class ClusterSidecarTest < Minitest::Test
         puts Process.pid
         $stdout.flush
         Process.kill(:KILL, server)
-        sleep 0.01 while Process.ppid == server
+        Thread.pass while Process.ppid == server
         $stdout.reopen(File::NULL)
         $stderr.reopen(File::NULL)
         Dir.pwd

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/loops"
+require "support/virtual_time"
 require "neverblock/server"
 require "neverblock/server/cluster/worker_process"
 require "neverblock/server/cluster/channel"
@@ -10,6 +11,7 @@ require "neverblock/server/cluster/channel"
 class ClusterWorkerProcessTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Loops
+  include NeverBlockTest::VirtualTime
 
   Slot = Struct.new(:number)
   Template = Struct.new(:ended?)
@@ -32,10 +34,9 @@ class ClusterWorkerProcessTest < Minitest::Test
 
   def test_its_silence_does_not_count_what_the_supervisor_has_slept_through
     in_loop do
-      worker, time = worker(), 100.0
-      worker.define_singleton_method(:now) { time }
+      worker = worker()
       worker.heard!({stats: {answered: 3}})
-      time = 110.0
+      clock.advance(10)
       assert_equal [10.0, {answered: 3}], [worker.silence, worker.stats]
       worker.excuse(8)
       assert_equal 2.0, worker.silence

@@ -86,6 +86,17 @@ class RailsTest < Minitest::Test
     assert_equal 404, request(Net::HTTP::Get.new("/notes/0")).code.to_i
   end
 
+  # Streaming clients send forms and JSON in chunks.
+  def test_parameters_in_chunks
+    title = "in chunks #{rand}"
+    {"application/x-www-form-urlencoded" => URI.encode_www_form(title:), "application/json" => {title:}.to_json}.each do |type, content|
+      post = Net::HTTP::Post.new("/notes", {"Content-Type" => type, "Transfer-Encoding" => "chunked", "Accept" => "text/html"})
+      post.body_stream = StringIO.new(content)
+      assert_equal 303, request(post).code.to_i, type
+    end
+    assert_equal 2, JSON.parse(get("/notes.json")).count { |one| one["title"] == title }
+  end
+
   def test_turbo_streams
     stream = request(Net::HTTP::Post.new("/notes", {"Accept" => "text/vnd.turbo-stream.html"}).tap { |post| post.set_form_data(title: "<b>") })
     assert_equal "text/vnd.turbo-stream.html", stream.content_type

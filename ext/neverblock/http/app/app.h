@@ -233,6 +233,7 @@ VALUE nb_env_address(nb_request_t *);          /* … or the one that a trusted 
 VALUE nb_env_asked(nb_request_t *);            /* " (GET /path)", for messages */
 VALUE nb_env_build(nb_request_t *, const char *bytes, const nb_head_t *);
 void nb_env_queue_time(nb_request_t *, uint64_t now);
+void nb_env_length(nb_request_t *);           /* of a body in chunks */
 VALUE nb_env_finished(nb_request_t *);
 void nb_init_env(void);
 

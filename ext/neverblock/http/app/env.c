@@ -7,6 +7,7 @@
 #include "app.h"
 #include "../protocol/header_names.h"
 #include <ctype.h>
+#include <inttypes.h>
 #include <math.h>
 #include <ruby/encoding.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static const char *const method_names[NB_METHODS] = {"", "GET", "HEAD", "POST", 
 
 static VALUE keys[NB_KNOWN_NAMES];
 static VALUE methods[NB_METHODS];
-static VALUE empty, protocol_10, protocol_11, http, https, on, port_of_https, shared_values[8];
+static VALUE empty, chunked, protocol_10, protocol_11, http, https, on, port_of_https, shared_values[8];
 static struct {
     VALUE method, path, query, protocol, name, port, remote, uri, hijack, hints, interim, finished, host, scheme, https;
 } key;
@@ -123,7 +124,7 @@ static void add_fields(nb_request_t *request, VALUE env, const char *bytes, cons
         } else if (known == NB_NAME_PROXY || known == NB_NAME_VERSION) {
             continue; /* httpoxy, CVE-2016-5385; and HTTP_VERSION is the server's word for the protocol */
         } else if (known == NB_NAME_TRANSFER_ENCODING || known == NB_NAME_HOST) {
-            continue; /* decoded by the server; in env already */
+            continue; /* decoded by the server, or added by nb_env_build; in env already */
         } else if (!seen[known]) {
             seen[known] = true;
             rb_hash_aset(env, keys[known], common_value(bytes + field->value.at, field->value.length));
@@ -252,7 +253,14 @@ VALUE nb_env_build(nb_request_t *request, const char *bytes, const nb_head_t *he
     add_fields(request, env, bytes, head, dropped);
     if (trusted) follow_proxies(server, env, head);
     if (head->upgrade) add_protocols(env);
+    if (head->chunked && request->streaming_input) rb_hash_aset(env, keys[NB_NAME_TRANSFER_ENCODING], chunked);
     return env;
+}
+
+/* Of a body in chunks that has been received whole. Frameworks tell by CONTENT_LENGTH, or by HTTP_TRANSFER_ENCODING
+ * while the length is unknown, whether a request has content. */
+void nb_env_length(nb_request_t *request) {
+    rb_hash_aset(request->env, keys[NB_NAME_CONTENT_LENGTH], rb_sprintf("%" PRIu64, request->received));
 }
 
 /* X-Request-Start: when a proxy took the request, as "t=1700000000.123" in seconds, or in milli- or microseconds. */
@@ -289,6 +297,7 @@ void nb_init_env(void) {
     for (size_t i = 0; i < sizeof common_values / sizeof *common_values; i++)
         shared_values[i] = constant(common_values[i]);
     empty = constant("");
+    chunked = constant("chunked");
     http = constant("http");
     https = constant("https");
     on = constant("on");

@@ -176,6 +176,7 @@ static VALUE input_of(nb_request_t *request) {
  * stay open until a garbage collection. */
 void nb_request_open_input(nb_request_t *request) {
     if (request->framing == NB_BODY_NONE || request->streaming_input) return;
+    if (request->framing == NB_BODY_CHUNKED) nb_env_length(request);
     request->input = input_of(request);
     rb_hash_aset(request->env, nb_key_input, request->input);
 }

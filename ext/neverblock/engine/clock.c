@@ -56,20 +56,26 @@ struct timespec nb_real_wall_after(uint64_t nanoseconds) {
 /* A whole second: sums of a Float time and short limits are then exact more often. */
 static uint64_t whole_second(uint64_t time) { return (time + NB_SECOND - 1) / NB_SECOND * NB_SECOND; }
 
-void nb_clock_start_virtual(void) {
+int64_t nb_clock_start_virtual(void) {
     pthread_mutex_lock(&lock);
-    virtual_now = whole_second(nb_now_real());
-    wall_offset = (int64_t)(whole_second(read_clock(CLOCK_REALTIME)) - virtual_now);
     wait_began = nb_now_real();
+    virtual_now = whole_second(wait_began);
+    wall_offset = (int64_t)(whole_second(read_clock(CLOCK_REALTIME)) - virtual_now);
+    int64_t moved = (int64_t)(virtual_now - wait_began);
     atomic_store(&nb_clock_virtual, true);
     pthread_mutex_unlock(&lock);
+    return moved;
 }
 
-void nb_clock_stop_virtual(void) { atomic_store(&nb_clock_virtual, false); }
+int64_t nb_clock_stop_virtual(void) {
+    int64_t moved = (int64_t)(nb_now_real() - nb_now_virtual());
+    atomic_store(&nb_clock_virtual, false);
+    return moved;
+}
 
 void nb_clock_advance_to(uint64_t time) {
     pthread_mutex_lock(&lock);
-    if (time > catch_up()) virtual_now = time;
+    if (time != NB_NEVER && time > catch_up()) virtual_now = time;
     pthread_mutex_unlock(&lock);
 }
 

@@ -31,9 +31,10 @@ uint64_t nb_now_coarse(void);              /* the same, some milliseconds behind
 uint64_t nb_now_wall(void);                /* ns since 1970 */
 struct timespec nb_real_wall_after(uint64_t nanoseconds); /* for pthread_cond_timedwait of native threads */
 
-void nb_clock_start_virtual(void);         /* begins at the next whole second of the real clock */
-void nb_clock_stop_virtual(void);
-void nb_clock_advance_to(uint64_t time);   /* virtual; a time that has passed has no effect */
+/* Both return by how much nb_now has moved. The virtual clock begins at the next whole second of the real one. */
+int64_t nb_clock_start_virtual(void);
+int64_t nb_clock_stop_virtual(void);
+void nb_clock_advance_to(uint64_t time);   /* virtual; a time that has passed has no effect, nor has NB_NEVER */
 void nb_clock_wait_begins(void);           /* around a wait in the kernel: time passes */
 void nb_clock_wait_ends(void);
 void nb_clock_after_fork(void);            /* a child's clock is real */

@@ -164,10 +164,21 @@ static bool stop_settling(nb_engine_t *engine, nb_wait_t *wait) {
     return true;
 }
 
-void nb_settle(nb_engine_t *engine) {
+static void end_settling(nb_engine_t *engine, nb_wait_t *wait) {
+    nb_list_remove(&wait->queue);
+    nb_wake(engine, wait, NB_READY, false);
+}
+
+static void settling_time_came(nb_engine_t *engine, nb_timer_t *timer) {
+    end_settling(engine, NB_ENTRY(timer, nb_wait_t, timer));
+}
+
+void nb_settle(nb_engine_t *engine, uint64_t until) {
     nb_wait_t wait;
     nb_wait_init(&wait, NB_WAIT_SLEEP, Qnil);
     wait.withdraw = stop_settling;
+    wait.timer.fire = settling_time_came;
+    nb_wait_deadline(&wait, until);
     nb_list_append(&engine->settling, &wait.queue);
     nb_park(engine, &wait);
 }
@@ -204,12 +215,12 @@ static bool interrupted(nb_engine_t *engine) {
 static void check_interrupts(nb_engine_t *engine, bool masked_too) {
     rb_thread_check_ints();
     if (!masked_too) return;
-    if (engine->masks_seen && nb_now() - engine->masks_seen < MASKS_HOLD) return;
+    if (engine->masks_seen && nb_now_real() - engine->masks_seen < MASKS_HOLD) return;
     engine->masks_seen = 0;
     if (!interrupted(engine)) return;
     VALUE mask = engine->hooks->caller_masks();
     if (!NIL_P(mask)) call_under_mask(mask);
-    if (interrupted(engine)) engine->masks_seen = nb_now();
+    if (interrupted(engine)) engine->masks_seen = nb_now_real();
 }
 
 static void *wait_in_kernel(void *argument) {
@@ -231,7 +242,7 @@ static void poll_kernel(nb_engine_t *engine, uint64_t nanoseconds) {
         engine->waits++;
         engine->wait_nanoseconds = nanoseconds;
         atomic_store(&box->sleeping, true);
-        bool flows = nb_clock_is_virtual();
+        bool flows = nb_clock_is_virtual() && !nb_engine_idle(engine);
         if (flows) nb_clock_wait_begins();
         if (!atomic_load(&box->head)) rb_nogvl(wait_in_kernel, engine, leave_kernel, engine, RB_NOGVL_INTR_FAIL);
         else engine->backend->wait(engine, 0);
@@ -259,20 +270,27 @@ static bool look_again(nb_engine_t *engine) {
 /* Whether the loop must not simply wait in the kernel. A fiber may still settle when the clock has become real. */
 static bool on_virtual_time(nb_engine_t *engine) { return nb_clock_is_virtual() || !nb_list_empty(&engine->settling); }
 
+/* Wakes those that only settle; all, if the clock is real. */
+static void wake_settled(nb_engine_t *engine) {
+    bool all = !nb_clock_is_virtual();
+    for (nb_link_t *l = engine->settling.next, *next; l != &engine->settling; l = next) {
+        nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, queue);
+        next = l->next;
+        if (all || wait->timer.deadline == NB_NEVER) end_settling(engine, wait);
+    }
+}
+
 /* Wakes those that settle, or else jumps to the next deadline. False: time must pass by waiting. */
 static bool jump(nb_engine_t *engine) {
-    uint64_t deadline = nb_next_deadline(engine);
     bool settling = !nb_list_empty(&engine->settling);
-    if (!settling && deadline == NB_NEVER) return false;
+    if (!settling && nb_next_deadline(engine) == NB_NEVER) return false;
     if (look_again(engine)) return true;
     if (nb_clock_is_virtual() && nb_is_outstanding(engine, !settling)) return false;
+    check_interrupts(engine, true);
+    nb_mailbox_drain(engine);
     if (look_again(engine)) return true; /* what has arrived since the first look is not on its way any more */
-    if (!settling) nb_clock_advance_to(deadline);
-    while (!nb_list_empty(&engine->settling)) {
-        nb_wait_t *wait = NB_ENTRY(engine->settling.next, nb_wait_t, queue);
-        nb_list_remove(&wait->queue);
-        nb_wake(engine, wait, NB_READY, false);
-    }
+    wake_settled(engine);
+    if (!runnable(engine)) nb_clock_advance_to(nb_next_deadline(engine));
     return true;
 }
 
@@ -308,10 +326,11 @@ static bool turn(nb_engine_t *engine) {
         uint64_t now = nb_now(), deadline = nb_next_deadline(engine);
         nanoseconds = deadline > now ? deadline - now : 0;
     } else if (nb_engine_idle(engine)) { /* only another thread can end a wait */
-        if (engine->hooks->alone(engine)) busy = false;
+        if (nb_list_empty(&engine->settling) && engine->hooks->alone(engine)) busy = false;
         nanoseconds = NB_SECOND;
     }
-    if (on_virtual_time(engine) && nanoseconds > VIRTUAL_WAIT) nanoseconds = VIRTUAL_WAIT;
+    bool may_jump = on_virtual_time(engine) && (engine->timers.count || !nb_list_empty(&engine->settling));
+    if (may_jump && nanoseconds > VIRTUAL_WAIT) nanoseconds = VIRTUAL_WAIT;
     if (engine->masks) check_interrupts(engine, true); /* a busy turn may have looked too early */
     /* the masks are not checked again before MASKS_HOLD has passed, so don't sleep longer */
     if (engine->masks_seen && nanoseconds > MASKS_HOLD) nanoseconds = MASKS_HOLD;

@@ -89,6 +89,7 @@ uint64_t nb_after(double seconds); /* the deadline so many seconds from now */
 void nb_timer_arm(nb_engine_t *, nb_timer_t *);
 void nb_timer_cancel(nb_engine_t *, nb_timer_t *);
 uint64_t nb_next_deadline(const nb_engine_t *); /* of all armed timers; NB_NEVER: none is armed */
+void nb_timers_shift(nb_engine_t *, int64_t nanoseconds); /* the clock has moved by so much: what is left stays */
 
 /* ---- waits (engine.c, unblock.c) ---- */
 typedef enum {
@@ -140,7 +141,7 @@ void nb_wait_deadline(nb_wait_t *, uint64_t deadline);
 void nb_park(nb_engine_t *, nb_wait_t *);             /* raises the exception that ended the wait */
 bool nb_wake(nb_engine_t *, nb_wait_t *, nb_outcome_t, bool urgent); /* false: it had been woken before */
 void nb_yield(nb_engine_t *);                         /* lets every runnable fiber go first */
-void nb_settle(nb_engine_t *);                        /* virtual clock: until all others wait */
+void nb_settle(nb_engine_t *, uint64_t until);        /* virtual clock: until all others wait, and the time comes */
 bool nb_turn_is_long(nb_engine_t *);                  /* fibers have run for long since the last look at the kernel */
 /* Ends the wait with the exception; Qundef: with what its task has pending. False: it has an outcome, or can't be
  * withdrawn. */
@@ -180,7 +181,7 @@ typedef struct {
     bool (*is_thread)(VALUE blocker);
     VALUE (*closed_error)(void);              /* for waits whose descriptor was closed */
     bool (*alone)(nb_engine_t *);             /* nothing outside of the loop could end a wait */
-    bool (*threads_outstanding)(nb_engine_t *); /* does another Ruby thread run, or wait for a time or an event? */
+    bool (*threads_outstanding)(nb_engine_t *); /* does another thread or Ractor run, or wait for a time or event? */
     VALUE (*caller_masks)(void);              /* the masks around the loop: a Hash, or nil if they aren't known */
 } nb_hooks_t;
 

@@ -20,36 +20,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #ifdef __linux__
+#include <linux/magic.h>
 #include <linux/sockios.h>
+#include <sys/vfs.h>
 #endif
 
 typedef enum { OWN, FOREIGN, SENDING } kind_t;
-typedef struct { struct sockaddr_storage own, peer; socklen_t own_length, peer_length; } ends_t;
-
-/* ---- the descriptors of this process ---- */
-typedef struct { int *fds; int count, capacity; } descriptors_t;
-
-static void list_descriptors(descriptors_t *all) {
-    DIR *folder = opendir("/dev/fd"); /* Linux, macOS and the BSDs have it */
-    if (!folder) return;
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        int fd = atoi(entry->d_name);
-        if (entry->d_name[0] == '.' || fd == dirfd(folder)) continue;
-        if (all->count == all->capacity) {
-            int capacity = all->capacity ? all->capacity * 2 : 64, *grown = realloc(all->fds, capacity * sizeof(int));
-            if (!grown) break;
-            all->fds = grown;
-            all->capacity = capacity;
-        }
-        all->fds[all->count++] = fd;
-    }
-    closedir(folder);
-}
-
-static bool has_children(void) {
-    siginfo_t information;
-    return waitid(P_ALL, 0, &information, WEXITED | WNOHANG | WNOWAIT) == 0;
-}
+/* A descriptor of this process, and what it is if it is a socket. */
+typedef struct { int fd; bool connected, listens; struct sockaddr_storage own, peer; } descriptor_t;
+typedef struct { descriptor_t *list; int count, capacity; } descriptors_t;
 
 /* ---- sockets ---- */
 static int option(int fd, int name) {
@@ -58,14 +37,37 @@ static int option(int fd, int name) {
     return getsockopt(fd, SOL_SOCKET, name, &value, &length) < 0 ? 0 : value;
 }
 
-static bool is_listener(int fd) { return option(fd, SO_ACCEPTCONN) != 0; }
+static void look_at_socket(descriptor_t *socket) {
+    socklen_t own = sizeof socket->own, peer = sizeof socket->peer;
+    if (getsockname(socket->fd, (struct sockaddr *)&socket->own, &own) < 0) return;
+    socket->connected = getpeername(socket->fd, (struct sockaddr *)&socket->peer, &peer) == 0;
+    socket->listens = !socket->connected && option(socket->fd, SO_ACCEPTCONN) != 0;
+}
 
-static bool ends_of(int fd, ends_t *ends) {
-    memset(ends, 0, sizeof *ends);
-    ends->own_length = sizeof ends->own;
-    ends->peer_length = sizeof ends->peer;
-    return getsockname(fd, (struct sockaddr *)&ends->own, &ends->own_length) == 0 &&
-           getpeername(fd, (struct sockaddr *)&ends->peer, &ends->peer_length) == 0;
+/* ---- the descriptors of this process ---- */
+
+static void list_descriptors(descriptors_t *all) {
+    DIR *folder = opendir("/dev/fd"); /* Linux, macOS and the BSDs have it */
+    if (!folder) return;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        int fd = atoi(entry->d_name);
+        if (entry->d_name[0] == '.' || fd == dirfd(folder)) continue;
+        if (all->count == all->capacity) {
+            int capacity = all->capacity ? all->capacity * 2 : 64;
+            descriptor_t *grown = realloc(all->list, capacity * sizeof *grown);
+            if (!grown) break;
+            all->list = grown;
+            all->capacity = capacity;
+        }
+        all->list[all->count] = (descriptor_t){.fd = fd};
+        look_at_socket(&all->list[all->count++]);
+    }
+    closedir(folder);
+}
+
+static bool has_children(void) {
+    siginfo_t information;
+    return waitid(P_ALL, 0, &information, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
 /* The address and port; the scope and the flow of IPv6 may differ between the two ends. */
@@ -78,12 +80,10 @@ static bool same_address(const struct sockaddr_storage *a, const struct sockaddr
 }
 
 /* Of a listener on all addresses only the port can be compared. */
-static bool listens_at(int fd, const struct sockaddr_storage *address) {
-    struct sockaddr_storage own = {0};
-    socklen_t length = sizeof own;
-    if (!is_listener(fd) || getsockname(fd, (struct sockaddr *)&own, &length) < 0) return false;
-    return (own.ss_family == AF_INET || own.ss_family == AF_INET6) &&
-           ((struct sockaddr_in *)&own)->sin_port == ((const struct sockaddr_in *)address)->sin_port;
+static bool listens_at(const descriptor_t *socket, const struct sockaddr_storage *address) {
+    sa_family_t family = socket->own.ss_family;
+    return socket->listens && (family == AF_INET || family == AF_INET6) &&
+           ((const struct sockaddr_in *)&socket->own)->sin_port == ((const struct sockaddr_in *)address)->sin_port;
 }
 
 static bool is_ready(int fd, short events) {
@@ -102,16 +102,28 @@ static bool is_sending(int fd) {
 #endif
 }
 
+/* Whether bytes that it wrote are on their way, and may soon make room for more. Others wait for the reader. */
+static bool has_bytes_under_way(int fd) {
+#if defined(SIOCOUTQ) && defined(SIOCOUTQNSD)
+    int unacknowledged = 0, unsent = 0;
+    return ioctl(fd, SIOCOUTQNSD, &unsent) == 0 && ioctl(fd, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged > unsent;
+#else
+    (void)fd;
+    return false;
+#endif
+}
+
 /* The other end is a socket of ours, or waits in the queue of a listener of ours, which is readable then. */
-static kind_t kind_of_tcp(int fd, const ends_t *ends, const descriptors_t *all) {
+static kind_t kind_of_tcp(const descriptor_t *socket, short events, const descriptors_t *all) {
     kind_t queued = FOREIGN;
+    if (events & RUBY_IO_WRITABLE && has_bytes_under_way(socket->fd)) return SENDING;
+    if (nb_has_forked && has_children()) return FOREIGN; /* a child may hold the other end as well */
     for (int i = 0; i < all->count; i++) {
-        ends_t other;
-        if (all->fds[i] == fd) continue;
-        if (listens_at(all->fds[i], &ends->peer)) queued = is_ready(all->fds[i], POLLIN) ? OWN : SENDING;
-        if (!ends_of(all->fds[i], &other)) continue;
-        if (same_address(&other.own, &ends->peer) && same_address(&other.peer, &ends->own))
-            return is_sending(all->fds[i]) ? SENDING : OWN;
+        const descriptor_t *other = &all->list[i];
+        if (listens_at(other, &socket->peer)) queued = is_ready(other->fd, POLLIN) ? OWN : SENDING;
+        if (!other->connected || other->fd == socket->fd) continue;
+        if (same_address(&other->own, &socket->peer) && same_address(&other->peer, &socket->own))
+            return is_sending(other->fd) ? SENDING : OWN;
     }
     return queued;
 }
@@ -131,24 +143,36 @@ static bool is_own_unix(int fd) {
 #endif
 }
 
-static kind_t kind_of_socket(int fd, const descriptors_t *all) {
-    ends_t ends;
-    if (is_listener(fd)) return OWN;
-    if (!ends_of(fd, &ends)) return FOREIGN;
-    sa_family_t family = ends.own.ss_family;
-    if (family == AF_INET || family == AF_INET6) return kind_of_tcp(fd, &ends, all);
+static kind_t kind_of_socket(int fd, short events, const descriptors_t *all) {
+    descriptor_t socket = {.fd = fd};
+    look_at_socket(&socket);
+    if (socket.listens) return OWN;
+    if (!socket.connected) return FOREIGN;
+    sa_family_t family = socket.own.ss_family;
+    if (family == AF_INET || family == AF_INET6) return kind_of_tcp(&socket, events, all);
     return family == AF_UNIX && is_own_unix(fd) && !has_children() ? OWN : FOREIGN; /* a child may hold the other end */
 }
 
 /* ---- pipes ---- */
-static bool is_own_pipe(const struct stat *status, short events, const descriptors_t *all) {
+/* Any process may have opened one that has a name. */
+static bool has_name(int fd) {
+#ifdef PIPEFS_MAGIC
+    struct statfs system;
+    return fstatfs(fd, &system) < 0 || system.f_type != PIPEFS_MAGIC;
+#else
+    (void)fd;
+    return false;
+#endif
+}
+
+static bool is_own_pipe(int fd, const struct stat *status, short events, const descriptors_t *all) {
     bool reads = events & RUBY_IO_READABLE;
-    if (has_children()) return false;
+    if (has_children() || has_name(fd)) return false;
     for (int i = 0; i < all->count; i++) {
         struct stat other;
-        if (fstat(all->fds[i], &other) < 0) continue;
+        if (fstat(all->list[i].fd, &other) < 0) continue;
         if (other.st_ino != status->st_ino || other.st_dev != status->st_dev) continue;
-        int mode = fcntl(all->fds[i], F_GETFL) & O_ACCMODE;
+        int mode = fcntl(all->list[i].fd, F_GETFL) & O_ACCMODE;
         if (mode == (reads ? O_WRONLY : O_RDONLY)) return true;
     }
     return false;
@@ -157,8 +181,8 @@ static bool is_own_pipe(const struct stat *status, short events, const descripto
 static kind_t kind_of(int fd, short events, const descriptors_t *all) {
     struct stat status;
     if (fstat(fd, &status) < 0) return FOREIGN;
-    if (S_ISSOCK(status.st_mode)) return kind_of_socket(fd, all);
-    return S_ISFIFO(status.st_mode) && is_own_pipe(&status, events, all) ? OWN : FOREIGN;
+    if (S_ISSOCK(status.st_mode)) return kind_of_socket(fd, events, all);
+    return S_ISFIFO(status.st_mode) && is_own_pipe(fd, &status, events, all) ? OWN : FOREIGN;
 }
 
 static kind_t kind_of_operation(const nb_operation_t *operation, const descriptors_t *all) {
@@ -181,14 +205,14 @@ static kind_t worst_descriptor(nb_engine_t *engine) {
     }
     for (nb_link_t *l = engine->operations.next; l != &engine->operations; l = l->next)
         if ((kind = kind_of_operation(NB_ENTRY(l, nb_operation_t, link), &all)) > worst) worst = kind;
-    free(all.fds);
+    free(all.list);
     return worst;
 }
 
 bool nb_is_outstanding(nb_engine_t *engine, bool foreign) {
     if (engine->job_count || !nb_mailbox_empty(engine->mailbox)) return true;
+    if (engine->hooks->threads_outstanding(engine)) return true; /* first: they may have written to descriptors */
     bool descriptors = engine->interest_count || engine->watch_count || engine->operation_count;
     kind_t worst = descriptors ? worst_descriptor(engine) : OWN;
-    if (worst == SENDING || (worst == FOREIGN && foreign)) return true;
-    return engine->hooks->threads_outstanding(engine);
+    return worst == SENDING || (worst == FOREIGN && foreign);
 }

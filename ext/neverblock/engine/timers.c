@@ -10,7 +10,7 @@
 uint64_t nb_after(double seconds) {
     if (!(seconds < 1e9)) return NB_NEVER; /* 31 years; NaN too */
     if (seconds <= 0) return nb_now();
-    return nb_now() + (uint64_t)ceil(seconds * 1e9 - 1e-3);
+    return nb_now() + (uint64_t)fmax(1, ceil(seconds * 1e9 - 1e-3));
 }
 
 static void place(nb_timers_t *heap, size_t index, nb_timer_t *timer) {
@@ -71,6 +71,10 @@ void nb_timers_fire(nb_engine_t *engine, uint64_t now) {
 
 uint64_t nb_next_deadline(const nb_engine_t *engine) {
     return engine->timers.count ? engine->timers.slots[1]->deadline : NB_NEVER;
+}
+
+void nb_timers_shift(nb_engine_t *engine, int64_t nanoseconds) {
+    for (size_t i = 1; i <= engine->timers.count; i++) engine->timers.slots[i]->deadline += (uint64_t)nanoseconds;
 }
 
 void nb_timers_free(nb_engine_t *engine) {

@@ -16,12 +16,12 @@ static VALUE virtual_p(VALUE module) { return RBOOL(nb_clock_is_virtual()); }
 
 /* call-seq: Clock.start_virtual -- for Testing::VirtualClock, as the next two */
 static VALUE start_virtual(VALUE module) {
-    nb_clock_start_virtual();
+    nb_schedulers_shift(nb_clock_start_virtual());
     return Qnil;
 }
 
 static VALUE stop_virtual(VALUE module) {
-    nb_clock_stop_virtual();
+    nb_schedulers_shift(nb_clock_stop_virtual());
     return Qnil;
 }
 

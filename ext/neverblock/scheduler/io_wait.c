@@ -42,12 +42,14 @@ static void *plain_poll(void *argument) {
 }
 
 static int wait_plainly(int fd, int events, uint64_t deadline) {
+    uint64_t began = nb_now(), end = deadline; /* of the real clock: a virtual one stands still here */
+    if (deadline != NB_NEVER) end = nb_now_real() + (deadline > began ? deadline - began : 0);
     short wanted = (events & RUBY_IO_READABLE ? POLLIN : 0) | (events & RUBY_IO_WRITABLE ? POLLOUT : 0) |
                    (events & RUBY_IO_PRIORITY ? POLLPRI : 0);
     for (;;) {
-        uint64_t now = nb_now(), left = deadline > now ? (deadline - now + NB_MILLISECOND - 1) / NB_MILLISECOND : 0;
+        uint64_t now = nb_now_real(), left = end > now ? (end - now + NB_MILLISECOND - 1) / NB_MILLISECOND : 0;
         plain_t plain = {.entry = {.fd = fd, .events = wanted}, .milliseconds = -1};
-        if (deadline != NB_NEVER) plain.milliseconds = left > INT32_MAX ? INT32_MAX : (int)left;
+        if (end != NB_NEVER) plain.milliseconds = left > INT32_MAX ? INT32_MAX : (int)left;
         if (plain.milliseconds == 0) plain_poll(&plain);
         else rb_thread_call_without_gvl(plain_poll, &plain, RUBY_UBF_IO, NULL);
         if (plain.count > 0) {
@@ -58,7 +60,7 @@ static int wait_plainly(int fd, int events, uint64_t deadline) {
                     (got & POLLPRI ? RUBY_IO_PRIORITY : 0)) & events;
         }
         rb_thread_check_ints();
-        if (deadline != NB_NEVER && nb_now() >= deadline) return 0;
+        if (end != NB_NEVER && nb_now_real() >= end) return 0;
     }
 }
 

@@ -215,19 +215,13 @@ static VALUE set_switches(VALUE self, VALUE count) {
     return count;
 }
 
-/* call-seq: settle -> nil, when all other tasks wait; under a virtual clock only */
-static VALUE settle(VALUE self) {
+/* call-seq: settle(until) -> nil, when all other tasks wait and the clock shows so many nanoseconds, or nil; under a
+ * virtual clock only */
+static VALUE settle(VALUE self, VALUE until) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
     if (!nb_scheduler_may_park(scheduler)) rb_raise(rb_eThreadError, "settle: call it in a task of the loop");
-    nb_settle(&scheduler->engine);
+    nb_settle(&scheduler->engine, NIL_P(until) ? NB_NEVER : NUM2ULL(until));
     return Qnil;
-}
-
-/* call-seq: advance_towards(time) -> whether it is reached, in nanoseconds; a timer that is due before ends the step */
-static VALUE advance_towards(VALUE self, VALUE time) {
-    uint64_t target = NUM2ULL(time), next = nb_next_deadline(&nb_scheduler(self)->engine);
-    nb_clock_advance_to(next > target ? target : next);
-    return RBOOL(next > target);
 }
 
 /* call-seq: heard_since -> Float, seconds of the monotonic clock
@@ -303,6 +297,19 @@ static VALUE s_closing_half(VALUE klass, VALUE io, VALUE writing) {
     return io;
 }
 
+/* The clock has moved: the timers of this Ractor's loops move with it, and loops that wait look at the clock again. */
+void nb_schedulers_shift(int64_t nanoseconds) {
+    VALUE ractor = rb_funcall(rb_cRactor, rb_intern("current"), 0);
+    pthread_mutex_lock(&all_open_lock);
+    for (nb_link_t *l = all_open.next; l != &all_open; l = l->next) {
+        nb_scheduler_t *scheduler = NB_ENTRY(l, nb_scheduler_t, open);
+        if (scheduler->ractor != ractor || scheduler->engine.fork_generation != nb_fork_generation) continue;
+        nb_timers_shift(&scheduler->engine, nanoseconds);
+        nb_mailbox_interrupt(scheduler->engine.mailbox);
+    }
+    pthread_mutex_unlock(&all_open_lock);
+}
+
 /* call-seq: Scheduler.resuming?(fiber) -> whether it has resumed another fiber, and waits for that */
 static VALUE s_resuming_p(VALUE klass, VALUE fiber) { return RBOOL(nb_fiber_is_resuming(fiber)); }
 
@@ -337,7 +344,6 @@ void nb_init_scheduler(void) {
     rb_define_method(nb_cScheduler, "closed?", closed_p, 0);
     rb_define_method(nb_cScheduler, "forked?", forked_p, 0);
     rb_define_private_method(nb_cScheduler, "switches=", set_switches, 1);
-    rb_define_method(nb_cScheduler, "settle", settle, 0);
-    rb_define_method(nb_cScheduler, "advance_towards", advance_towards, 1);
+    rb_define_method(nb_cScheduler, "settle", settle, 1);
     rb_define_method(nb_cScheduler, "heard_since", heard_since, 0);
 }

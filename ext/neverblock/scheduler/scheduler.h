@@ -29,6 +29,7 @@
  *     select_queue.c   waits for queues in NeverBlock.select
  *     lock_waiters.c   fibers that wait for a Mutex and never run again
  *     in_turn.c        one thread of the process at a time
+ *     native_threads.c whether the system lets a thread run
  *     clock_module.c   NeverBlock::Clock
  */
 #ifndef NB_SCHEDULER_H
@@ -129,6 +130,7 @@ nb_scheduler_t *nb_scheduler(VALUE self);           /* raises once it is closed 
 nb_scheduler_t *nb_scheduler_any(VALUE self);       /* closed or not: look at engine.backend */
 nb_scheduler_t *nb_scheduler_here(void);            /* ours, if the running fiber is in one of our loops, else NULL */
 nb_scheduler_t *nb_scheduler_of_thread(void);       /* ours, whether or not the running fiber may park, else NULL */
+void nb_schedulers_shift(int64_t nanoseconds);      /* the clock has moved by so much */
 bool nb_scheduler_may_park(nb_scheduler_t *);       /* false: the caller must do it the blocking way */
 
 /* frames.c: the method that asks a hook */
@@ -197,6 +199,7 @@ bool nb_on_its_way(VALUE exception);                /* an ensure or a rescue of 
 void nb_init_scheduler(void);
 void nb_init_clock(void);
 void nb_init_introspection(void);
+void nb_init_native_threads(void);
 void nb_init_signals(void);
 void nb_init_task(void);
 void nb_init_joiners(void);

@@ -3,6 +3,7 @@
  * status, inspect) are in lib/neverblock/task.rb.
  */
 #include "scheduler.h"
+#include <ruby/ractor.h>
 #include <math.h>
 
 VALUE nb_cTask, nb_eCancelled;
@@ -216,7 +217,8 @@ static bool alone(nb_engine_t *engine) {
     return !RTEST(rb_funcall(rb_path2class("NeverBlock::WaysOut"), rb_intern("any?"), 0));
 }
 
-static bool threads_outstanding(nb_engine_t *engine) {
+static bool threads_outstanding(nb_engine_t *engine) { /* other Ractors can't be looked into */
+    if (NUM2INT(rb_funcall(rb_cRactor, rb_intern("count"), 0)) > 1) return true;
     return !rb_thread_alone() && RTEST(rb_funcall(engine->self, rb_intern("threads_outstanding?"), 0));
 }
 

@@ -10,7 +10,9 @@ uint64_t nb_deadline_from(VALUE seconds) {
     if (NIL_P(seconds)) return NB_NEVER;
     struct timespec interval = rb_time_timespec_interval(seconds);
     if (interval.tv_sec > 1000000000) return NB_NEVER;
-    return nb_now() + (uint64_t)interval.tv_sec * NB_SECOND + (uint64_t)interval.tv_nsec;
+    uint64_t length = (uint64_t)interval.tv_sec * NB_SECOND + (uint64_t)interval.tv_nsec;
+    if (!length && RTEST(rb_funcall(seconds, '>', 1, INT2FIX(0)))) length = 1; /* as nb_after does */
+    return nb_now() + length;
 }
 
 VALUE nb_seconds_since(uint64_t then) { return DBL2NUM((double)(nb_now() - then) / 1e9); }

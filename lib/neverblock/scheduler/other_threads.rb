@@ -36,14 +36,29 @@ module NeverBlock
       !still || @looks < LOOKS
     end
 
-    # Decides whether another thread is doing something that a virtual clock must wait for. A thread that waits for a
-    # lock may have got it, and looks the same until it runs.
+    # Decides whether another thread is doing something that a virtual clock must wait for. A thread that has got a lock
+    # looks as before until it runs. So each must look the same after the threads that were due have run.
     # @return [Boolean]
     def outstanding?
-      others.any? { |thread| !library?(thread) && (!stillness(thread) || locking?(thread)) }
+      before = rest
+      return before.nil? if before.nil? || before.empty?
+      Thread.pass
+      rest != before
     end
 
     private
+
+    # @return [Array, nil] facts that stay the same while no other thread runs; nil if one does
+    def rest
+      threads = others.reject { |thread| library?(thread) }
+      facts = threads.map { |thread| [stillness(thread), native_rest(thread)] }
+      facts if facts.all? { |still, native| still && native }
+    end
+
+    def native_rest(thread)
+      native = Scheduler.native_rest(thread.native_thread_id)
+      (native == false) ? !locking?(thread) : native
+    end
 
     def others = (Thread.list - [Thread.current]).reject { |thread| ThreadPool.idle?(thread) }
 

@@ -18,23 +18,28 @@ module NeverBlock
         !non_block && seconds.is_a?(Numeric) && seconds.positive? && Clock.virtual? && !Scheduler.current.nil?
       end
 
-      # Ruby has three methods for one operation, and so has this module.
+      # Ruby has three methods for one operation, and so has this module. They are no procs, so every Ractor may call
+      # them.
       module Pop
         %i[pop shift deq].each do |name|
-          define_method(name) do |non_block = false, timeout: nil|
-            return super(non_block, timeout:) unless TimedQueues.wait?(non_block, timeout)
-            NeverBlock.move_on_after(timeout) { super(non_block) }
-          end
+          class_eval <<~RUBY, __FILE__, __LINE__ + 1 # standard:disable Style/DocumentDynamicEvalDefinition
+            def #{name}(non_block = false, timeout: nil)
+              return super(non_block, timeout:) unless TimedQueues.wait?(non_block, timeout)
+              NeverBlock.move_on_after(timeout) { super(non_block) }
+            end
+          RUBY
         end
       end
 
       # Likewise; `<<` takes no limit.
       module Push
         %i[push enq].each do |name|
-          define_method(name) do |object, non_block = false, timeout: nil|
-            return super(object, non_block, timeout:) unless TimedQueues.wait?(non_block, timeout)
-            NeverBlock.move_on_after(timeout) { super(object, non_block) }
-          end
+          class_eval <<~RUBY, __FILE__, __LINE__ + 1
+            def #{name}(object, non_block = false, timeout: nil)
+              return super(object, non_block, timeout:) unless TimedQueues.wait?(non_block, timeout)
+              NeverBlock.move_on_after(timeout) { super(object, non_block) }
+            end
+          RUBY
         end
       end
     end

@@ -25,6 +25,9 @@ module NeverBlock
     # outside of a loop, forked children, other processes, and native code's own limits. Code that computes takes no
     # time, so no timeout interrupts it.
     class VirtualClock
+      LONGEST = 1e9 # seconds of one step
+      private_constant :LONGEST
+
       class << self
         # Runs the block in a loop ({NeverBlock.run}) with a virtual clock.
         # @param options [Hash] the options of {NeverBlock.run}
@@ -58,11 +61,12 @@ module NeverBlock
         @started = Clock.nanoseconds
       end
 
-      # Makes the clock real again. A second call does nothing.
+      # Makes the clock real again. What still waits has as long to wait as before. A second call does nothing.
       # @return [void]
       def stop
-        Clock.stop_virtual if running?
-        @stopped = true
+        return unless running?
+        @stopped = Clock.nanoseconds
+        Clock.stop_virtual
       end
 
       # @return [Boolean] whether this clock is in use
@@ -71,19 +75,19 @@ module NeverBlock
       # @return [Float] seconds on {Clock.now}
       def now = Clock.now
 
-      # @return [Float] virtual seconds since the start, to the microsecond
-      def elapsed = ((Clock.nanoseconds - @started) / 1e9).round(6)
+      # @return [Float] virtual seconds from the start to now, or to {#stop}
+      def elapsed = (((@stopped || Clock.nanoseconds) - @started) / 1e9).round(6)
 
       # Moves the time. In a task every other task runs at its own time on the way, and the call returns when all of
       # them wait again. Outside of a loop, only the time changes.
-      # @param seconds [Numeric] 0 or more
+      # @param seconds [Numeric] 0 or more, and less than 10⁹, which is 31 years
       # @return [Float] {#elapsed}
       # @raise [ArgumentError] if the time would go back
       # @raise [ClosedError] after {#stop}
       def advance(seconds)
         check
-        unless seconds.is_a?(Numeric) && seconds.real? && seconds >= 0 && seconds.finite?
-          raise ArgumentError, "advance: #{seconds.inspect} is not a number of seconds, 0 or more: time goes forward"
+        unless seconds.is_a?(Numeric) && seconds.real? && seconds >= 0 && seconds < LONGEST
+          raise ArgumentError, "advance: #{seconds.inspect} is not a number of seconds from 0 to 31 years"
         end
         (scheduler = Scheduler.current) ? walk(scheduler, seconds) : Clock.advance(seconds)
         elapsed
@@ -97,7 +101,7 @@ module NeverBlock
       def settle
         check
         scheduler = Scheduler.current or raise ThreadError, "settle: call it in a task of a loop; there is none here"
-        scheduler.settle
+        scheduler.settle(nil)
       end
 
       private
@@ -105,7 +109,7 @@ module NeverBlock
       def walk(scheduler, seconds)
         target = Clock.nanoseconds + (seconds * 1_000_000_000).round
         settle
-        settle until scheduler.advance_towards(target)
+        scheduler.settle(target)
         settle
       end
 

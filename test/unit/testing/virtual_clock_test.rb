@@ -259,6 +259,18 @@ class VirtualClockTest < Minitest::Test
     assert_raises(NeverBlock::DeadlockError) { VirtualClock.run { Queue.new.pop } }
   end
 
+  # What is left of a limit may be less than a nanosecond.
+  def test_the_shortest_wait_moves_the_clock
+    VirtualClock.run do
+      waits = [-> { sleep 1e-13 }, -> { sleep 1 / 10r**12 }, -> { Queue.new.pop(timeout: 1e-13) }, -> { Thread.new { sleep }.tap { |thread| thread.join(1e-13) }.kill }]
+      waits.each do |wait|
+        before = NeverBlock::Clock.nanoseconds
+        wait.call
+        assert_operator NeverBlock::Clock.nanoseconds, :>, before
+      end
+    end
+  end
+
   def test_a_wait_for_what_is_left_ends
     VirtualClock.run do |clock|
       [0.1, 0.3, 1.1, 7.7].each do |seconds|
@@ -302,7 +314,7 @@ class VirtualClockTest < Minitest::Test
 
   def test_bad_input
     clock = VirtualClock.start
-    [-1, nil, "5", Float::NAN, Float::INFINITY, 1i].each do |bad|
+    [-1, nil, "5", Float::NAN, Float::INFINITY, 1i, 1e9, 10**30].each do |bad|
       assert_match(/#{Regexp.escape(bad.inspect)} is not a number/, assert_raises(ArgumentError) { clock.advance(bad) }.message)
     end
     assert_match(/in a task of a loop/, assert_raises(ThreadError) { clock.settle }.message)

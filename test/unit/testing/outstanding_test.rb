@@ -1,0 +1,200 @@
+# frozen_string_literal: true
+
+# engines: every - each back end has its own view of what is under way
+require "test_helper"
+require "neverblock/testing"
+require "socket"
+require "support/loops"
+
+# What a virtual clock waits for, and what it doesn't wait for.
+class OutstandingTest < Minitest::Test
+  include NeverBlockTest::Helpers
+  include NeverBlockTest::Loops
+
+  VirtualClock = NeverBlock::Testing::VirtualClock
+
+  def test_a_thread_that_waits_for_a_lock_of_a_task_does_not_stop_time
+    VirtualClock.run do |clock|
+      lock = Mutex.new.tap(&:lock)
+      thread = Thread.new { lock.synchronize { :locked } }
+      pass_until("the thread waits") { thread.status == "sleep" }
+      before = clock.elapsed
+      sleep 100
+      clock.settle
+      assert_in_delta 100, clock.elapsed - before, 1e-5
+      lock.unlock
+      assert_equal :locked, NeverBlock.timeout(600) { thread.value }
+      assert_operator clock.elapsed, :<, 600
+    end
+  end
+
+  def test_a_thread_that_has_been_woken_is_waited_for
+    wakers = {queue: ->(thread) { thread[:queue] << 1 }, raise: ->(thread) { thread.raise("go on") }, kill: :kill.to_proc, wakeup: :wakeup.to_proc}
+    wakers.each do |name, wake|
+      done = Thread::Queue.new
+      thread = Thread.new do
+        (Thread.current[:queue] = Thread::Queue.new) && ((name == :queue) ? Thread.current[:queue].pop : sleep)
+      rescue => error
+        error.message
+      ensure
+        done << name
+      end
+      VirtualClock.run do |clock|
+        pass_until("the thread waits") { thread.status == "sleep" }
+        wake.call(thread)
+        assert_equal name, NeverBlock.timeout(600) { done.pop }
+        assert_operator clock.elapsed, :<, 600
+      end
+      thread.join
+    end
+  end
+
+  # A ConditionVariable's lock is taken again: the thread looks as if it still waited for a signal.
+  def test_a_thread_that_leaves_a_condition_variable_is_waited_for
+    lock = Mutex.new
+    condition = ConditionVariable.new
+    done = Thread::Queue.new
+    thread = Thread.new { lock.synchronize { condition.wait(lock) } && done << 1 }
+    VirtualClock.run do |clock|
+      pass_until("the thread waits") { thread.status == "sleep" }
+      lock.synchronize do
+        condition.signal
+        NeverBlock.offload { Thread.pass }
+        sleep 10
+      end
+      assert_equal 1, NeverBlock.timeout(600) { done.pop }
+      assert_operator clock.elapsed, :<, 600
+    end
+    thread.join
+  end
+
+  def test_an_exception_from_another_thread_comes_before_a_jump
+    clock = VirtualClock.start
+    main = Thread.current
+    assert_raises(IOError) do
+      NeverBlock.run { Thread.new { main.raise(IOError, "from outside") } && sleep(100) }
+    end
+    assert_operator clock.elapsed, :<, 100
+  ensure
+    clock.stop
+  end
+
+  def test_a_ractor_is_waited_for
+    assert_equal ["x", "true", "7"], assert_ruby(<<~RUBY).lines(chomp: true)
+      require "neverblock/testing"
+      $VERBOSE = nil
+      reader, writer = IO.pipe
+      NeverBlock::Testing::VirtualClock.run do |clock|
+        Ractor.new(writer) { |pipe| 100_000.times { |number| number * 2 } && pipe.syswrite("x") }
+        puts NeverBlock.timeout(600) { reader.read(1) }
+        puts clock.elapsed < 600
+      end
+      ractor = Ractor.new { Thread::Queue.new.push(7).pop(timeout: 1) }
+      puts ractor.respond_to?(:value) ? ractor.value : ractor.take
+    RUBY
+  end
+
+  def test_a_forked_child_that_holds_the_other_end_is_waited_for
+    {tcp: -> { tcp_pair }, unix: -> { UNIXSocket.pair }, pipe: -> { IO.pipe }}.each do |kind, pair|
+      reader, writer = pair.call
+      child = fork do
+        writer.write("x")
+        exit!(0)
+      end
+      VirtualClock.run do |clock|
+        assert_equal "x", NeverBlock.timeout(600) { reader.read(1) }, kind
+        assert_operator clock.elapsed, :<, 600
+      end
+    ensure
+      Process.wait(child) if child
+    end
+  end
+
+  # Another process may have opened a FIFO as well.
+  def test_a_fifo_is_another_process_s
+    Dir.mktmpdir do |folder|
+      File.mkfifo(path = File.join(folder, "fifo"))
+      VirtualClock.run do |clock|
+        reader = File.open(path, File::RDONLY | File::NONBLOCK)
+        File.open(path, "w") do
+          assert_nil reader.wait_readable(0.05)
+          assert_operator real_seconds { assert_nil reader.wait_readable(0.05) }, :>, 0.04
+        end
+      end
+    end
+  end
+
+  # A slow reader keeps the buffers full. The bytes in them wait for the reader.
+  def test_full_buffers_let_time_jump
+    real = real_seconds do
+      VirtualClock.run do |clock, scope|
+        reader, writer = tcp_pair
+        scope.spawn { writer.write("x" * 10_000_000) && writer.close }
+        parts = 0
+        parts += 1 while reader.read(1_000_000) && sleep(60)
+        assert_equal 10, parts
+        assert_in_delta 600, clock.elapsed, 30
+      end
+    end
+    assert_operator real, :<, 300
+  end
+
+  def test_idle_loops_of_other_threads_let_time_stand_still
+    clock = VirtualClock.start
+    queue = Thread::Queue.new
+    loops = NeverBlock::Loops.all
+    thread = Thread.new { NeverBlock.run { queue.pop } }
+    wait_until("the other loop is idle") { (NeverBlock::Loops.all - loops).any? { |other| other.idle_on(thread) } }
+    before = clock.elapsed
+    began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    Thread.pass while Process.clock_gettime(Process::CLOCK_MONOTONIC) - began < 0.05
+    assert_in_delta before, clock.elapsed, 1e-5
+    queue << 1
+    thread.join
+  ensure
+    clock.stop
+  end
+
+  def test_two_tasks_advance_the_clock
+    VirtualClock.run do |clock, scope|
+      advancing = [5, 10, 7].map { |seconds| scope.spawn { clock.advance(seconds) } }
+      assert_equal [5.0, 10.0, 7.0], advancing.map(&:value)
+    end
+  end
+
+  # What is left of a wait stays the same when the clock changes under it.
+  def test_waits_outlast_the_start_and_the_stop_of_a_clock
+    NeverBlock.run do |scope|
+      before = scope.spawn { sleep 3600 }
+      NeverBlock.pass
+      clock = VirtualClock.start
+      clock.advance(3599)
+      assert_predicate before, :alive?
+      clock.advance(2)
+      refute_predicate before, :alive?
+      after = scope.spawn { sleep 0.001 }
+      NeverBlock.pass
+      clock.stop
+      assert_equal 3601.0, clock.elapsed
+      NeverBlock.timeout(60) { after.join }
+    ensure
+      clock&.stop
+    end
+  end
+
+  private
+
+  def real_seconds
+    began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    yield
+    Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
+  end
+
+  def tcp_pair
+    server = TCPServer.new("127.0.0.1", 0)
+    client = TCPSocket.new("127.0.0.1", server.local_address.ip_port)
+    [client, server.accept]
+  ensure
+    server&.close
+  end
+end

@@ -8,10 +8,10 @@ require "support/serve_process"
 # neverblock serve as process 1, in a PID namespace of its own, as in a container.
 class FirstProcessTest < Minitest::Test
   NAMESPACE = %w[unshare --pid --fork --kill-child].freeze
-  # Each request starts an orphan: a process whose parent ends at once. The orphan reports its own end.
+  # Each request starts an orphan, a process whose parent ends at once. It waits for that, and reports its own end.
   APP = <<~'RUBY'
     run lambda { |env|
-      system("(sleep 0.05; echo ended >> orphans) &") if env["PATH_INFO"] == "/orphan"
+      system("(while kill -0 $$; do :; done 2>&-; echo ended >> orphans) &") if env["PATH_INFO"] == "/orphan"
       exit!(3) if env["PATH_INFO"] == "/exit"
       [200, {}, ["process #{Process.pid}"]]
     }

@@ -193,12 +193,10 @@ class RailsCommandsTest < Minitest::Test
     assert_match(/^neverblock: -d starts one process, but 2 workers are configured \(WEB_CONCURRENCY, /, output)
   ensure
     path = "#{@app.folder}/tmp/pids/server.pid"
-    within_limit { File.size?(path) }
+    NeverBlockTest.wait_until("its process file") { File.size?(path) }
     Process.kill(:TERM, File.read(path).to_i)
-    within_limit { !File.exist?(path) }
+    NeverBlockTest.wait_until("its end") { !File.exist?(path) }
   end
-
-  def within_limit = Timeout.timeout(NeverBlockTest::RailsApp::LIMIT) { sleep 0.05 until yield }
 
   def settings_that_are_wrong
     @app.write("config/initializers/wrong.rb", "Rails.application.config.active_support.isolation_level = :thread\nRails.application.config.neverblock.skip_patches = [:live]\n")

@@ -17,7 +17,7 @@ class RunnerTableTest < Minitest::Test
   # The configuration is read as long as the file "slow" exists.
   CONFIG = <<~RUBY
     File.write("reads", "x", mode: "a")
-    sleep 0.01 while File.exist?("slow")
+    sleep 0.01 while File.exist?("slow") # real: the test's process removes it
     bind "tcp://127.0.0.1:0"
     health "unix://\#{Dir.pwd}/health"
     access_log :common, to: "access.log"

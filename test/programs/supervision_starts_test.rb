@@ -151,7 +151,7 @@ class SupervisionStartsTest < Minitest::Test
     serve(2, "worker_timeout 4\n#{HEALTH}") do |served|
       before = served.workers
       served.signal(:STOP)
-      sleep 5
+      sleep 5 # real: the supervisor's process stands still
       served.signal(:CONT)
       age = stats(served)["workers"].sum { |worker| worker["age"] }
       served.until_true("three seconds of all") { stats(served)["workers"].sum { |worker| worker["age"] } > age + 6 || served.workers != before }

@@ -294,7 +294,7 @@ class SupervisionTest < Minitest::Test
           children = served.children
           served.signal(:USR2)
           served.until_true("the last log line") { served.errors.match?(/makes way|starting anew/) }
-          sleep seconds
+          sleep seconds # real: the process is at some moment of its exec
           served.signal(:TERM)
           served.signal(:TERM) unless ends?(served)
           served.until_true("its end, #{seconds} s later") { !served.running? }
@@ -309,7 +309,7 @@ class SupervisionTest < Minitest::Test
         serve(workers, "access_log :common, to: 'access.log'\n") do |served|
           served.signal(:USR2)
           served.until_true("the last log line") { served.errors.match?(/makes way|starting anew/) }
-          sleep seconds
+          sleep seconds # real: the process is at some moment of its exec
           FileUtils.mv("#{served.folder}/access.log", "#{served.folder}/access.log.1")
           served.signal(:HUP)
           served.until_true("a new start, #{seconds} s later") { served.errors.scan("info: NeverBlock ").size == 2 }

@@ -15,8 +15,8 @@ module NeverBlockTest
           when "/spin" then loop {}
           when "/stand" then Thread.pass until File.exist?(env["QUERY_STRING"])
           when "/hold" then sleep while true
-          when "/until" then sleep(0.01) until File.exist?(env["QUERY_STRING"])
-          when "/sleep" then sleep(Float(env["QUERY_STRING"]))
+          when "/until" then sleep(0.01) until File.exist?(env["QUERY_STRING"]) # real: the test's process makes the file
+          when "/sleep" then sleep(Float(env["QUERY_STRING"])) # real: the request's process may be stopped now
           when "/print" then puts("printed")
           when "/read" then env["rack.input"].read
           when "/collect" then 2.times { GC.start }

@@ -43,7 +43,9 @@ class ServerStress
 
   def app(env)
     case env["PATH_INFO"]
+    # real: the kernel ends the loop's waits, by its timers or its sockets
     when "/wait" then sleep(@random.rand * 0.02) && [200, {}, ["waited"]]
+    # real: as before
     when "/each" then [200, {}, Enumerator.new { |out| 5.times { |i| out << ("x" * @random.rand(4000)) && (sleep 0.001 if i.odd?) } }]
     when "/big" then [200, {}, ["y" * 300_000]]
     when "/file" then [200, {}, NeverBlockFile.new(__FILE__)]
@@ -83,6 +85,7 @@ class ServerStress
     header = ["PROXY TCP4 #{address} 10.0.0.1 1 2\r\n", "PROXY UNKNOWN\r\n", "\r\n\r\n\0\r\nQUIT\n!\x11\0\x0F\xC0\0\x02\x01#{"\0" * 11}".b].sample(random: @random)
     cut = @random.rand(header.bytesize)
     case @random.rand(4)
+    # real: the pieces come in packets of their own
     when 0 then [header.byteslice(0, cut), header.byteslice(cut..)].each { |piece| socket.write(piece) && sleep(0.001) }
     when 1 then socket.write(header.byteslice(cut..))
     else socket.write(header)

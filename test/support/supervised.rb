@@ -32,6 +32,7 @@ module NeverBlockTest
     # @return [Boolean] whether it ends within five seconds
     def ends?(served)
       deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5
+      # real: the server's process
       sleep 0.01 while (running = served.running?) && Process.clock_gettime(Process::CLOCK_MONOTONIC) < deadline
       !running
     end

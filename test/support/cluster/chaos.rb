@@ -92,7 +92,7 @@ module NeverBlockTest
       await("#{BETWEEN} answers") { answered_so_far >= before + BETWEEN }
       victim, signal = VICTIMS.sample(random: @random), SIGNALS.sample(random: @random)
       @served.signal(signal) if signal
-      sleep @random.rand(LATEST)
+      sleep @random.rand(LATEST) # real: the processes are at some moment of what the signal begins
       at = (victim == :supervisor) ? kill_supervisor : kill_children(victim)
       await("an answer after the end of: #{victim}, #{signal}, seed #{@seed}") { answers? }
       @slowest = [@slowest, now - at - @load_time].max

@@ -47,7 +47,7 @@ module NeverBlockTest
 
     def load(requests)
       Accounting.new(@served.port, clients: 8, path: @kind.pages).start.tap do |accounting|
-        sleep 0.05 until accounting.answered >= requests
+        sleep 0.05 until accounting.answered >= requests # real: the server process answers
         accounting.stop
       end
     end

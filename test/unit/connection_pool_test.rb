@@ -3,6 +3,7 @@
 require "test_helper"
 require "neverblock"
 require "support/counted_clients"
+require "support/virtual_time"
 require "weakref"
 
 # A pool's connections in use: to which fiber they belong, and how they come back. The folder connection_pool has the
@@ -10,6 +11,7 @@ require "weakref"
 class ConnectionPoolTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::CountedClients
+  include NeverBlockTest::VirtualTime
 
   def test_with_lends_a_connection_and_returns_the_blocks_value
     pool = pool(size: 2)
@@ -72,10 +74,12 @@ class ConnectionPoolTest < Minitest::Test
 
   def test_threads_and_several_loops_share_it
     pool, most, running, lock = pool(size: 3), 0, 0, Thread::Mutex.new
+    others_run = proc { NB.pass || Thread.pass }
     use = proc do
       pool.with do
         lock.synchronize { most = [most, running += 1].max }
-        sleep 0.0001
+        others_run.call until most == 3
+        others_run.call
         lock.synchronize { running -= 1 }
       end
     end

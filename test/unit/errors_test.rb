@@ -2,9 +2,11 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 class ErrorsTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def errors
     NeverBlock.constants.map { |name| NeverBlock.const_get(name) }.select { |found| found.is_a?(Class) && found <= Exception }
@@ -25,7 +27,7 @@ class ErrorsTest < Minitest::Test
 
   def test_rescuing_the_module
     caught = begin
-      in_run { NeverBlock.timeout(0.001) { sleep } }
+      in_run { NeverBlock.timeout(1) { sleep } }
     rescue NeverBlock::Error => error
       error
     end

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 require "minitest/mock"
 require "neverblock"
 require "timeout"
@@ -10,6 +11,7 @@ require "timeout"
 class FlightOwnedTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   Flight = NeverBlock::Flight
 
@@ -96,7 +98,7 @@ class FlightOwnedTest < Minitest::Test
     {NeverBlock => NeverBlock::TimeoutError, Timeout => Timeout::Error}.each do |limiter, error|
       setup
       in_run do |scope|
-        first = scope.spawn { raised { limiter.timeout(0.02) { call { :value } } } }
+        first = scope.spawn { raised { limiter.timeout(2) { call { :value } } } }
         other = ask(scope, 1) { :value }.first
         assert_instance_of error, first.value
         @gate.close
@@ -195,7 +197,7 @@ class FlightOwnedTest < Minitest::Test
     @flight = Flight.new(owned: true, abandoned: :finish)
     finished = false
     in_run do |scope|
-      caller = scope.spawn { @flight.call(:key) { sleep(0.02).tap { finished = true } } }
+      caller = scope.spawn { @flight.call(:key) { sleep(1).tap { finished = true } } }
       parked(caller)
       caller.cancel
     end
@@ -325,9 +327,9 @@ class FlightOwnedTest < Minitest::Test
     [
       "NeverBlock.run { flight.call(:key) { exit 3 } }",
       "flight.call(:key) { exit 3 }",
-      "begun = Queue.new; Thread.new { flight.call(:key) { begun.push(1) && sleep(0.01) && exit(3) } }.tap { begun.pop }.kill"
+      "begun, gate = Queue.new, Queue.new; Thread.new { flight.call(:key) { begun.push(1) && gate.pop && exit(3) } }.tap { begun.pop }.kill.join; gate << 1"
     ].each do |call|
-      outcome = run_ruby("require 'neverblock'; flight = NeverBlock::Flight.new(owned: true, abandoned: :finish); #{call}; sleep 10")
+      outcome = run_ruby("require 'neverblock'; flight = NeverBlock::Flight.new(owned: true, abandoned: :finish); #{call}; sleep")
       assert_equal [3, ""], [outcome.status.exitstatus, outcome.stderr]
     end
   end
@@ -599,11 +601,11 @@ class FlightOwnedTest < Minitest::Test
   # A computation that waits for its cancellation; its ensure block isn't disturbed.
   def cancelled_with
     @runs += 1
-    Thread::Queue.new.pop(timeout: 10)
+    Thread::Queue.new.pop(timeout: NeverBlockTest::LIMIT)
   rescue NeverBlock::Cancelled => error
     raise
   ensure
-    sleep 0.005
+    Thread.new {}.join # a wait
     yield error&.reason
   end
 end

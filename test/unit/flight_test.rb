@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/virtual_time"
 require "neverblock"
 require "timeout"
 
 class FlightTest < Minitest::Test
   include NeverBlockTest::Helpers
+  include NeverBlockTest::VirtualTime
 
   def setup
     @flight = NeverBlock::Flight.new
@@ -116,7 +118,7 @@ class FlightTest < Minitest::Test
 
   def test_a_timed_out_leader_is_replaced
     NeverBlock.run do
-      leader = NeverBlock.spawn { outcome { Timeout.timeout(0.05) { @flight.call(:key) { compute { :late } } } } }
+      leader = NeverBlock.spawn { outcome { Timeout.timeout(5) { @flight.call(:key) { compute { :late } } } } }
       wait_until { @runs == 1 }
       follower = ask(1) { :taken_over }.first
       assert_kind_of Timeout::Error, leader.value

@@ -2,10 +2,12 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 class PromiseTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def setup
     @promise = NeverBlock::Promise.new
@@ -88,7 +90,7 @@ class PromiseTest < Minitest::Test
       promise = NeverBlock::Promise.new
       trap(:USR1) { promise.fulfill(7) }
       NeverBlock.run do |scope|
-        scope.spawn { sleep 0.01 and Process.kill(:USR1, Process.pid) }
+        scope.spawn { NB.pass || Process.kill(:USR1, Process.pid) }
         scope.spawn { sleep 5 }.then { |timer| puts promise.value or timer.cancel }
         scope.cancel
       end
@@ -97,9 +99,11 @@ class PromiseTest < Minitest::Test
 
   def test_the_timeout
     in_run do
-      assert_nil @promise.wait(timeout: 0.001)
-      error = assert_raises(NeverBlock::TimeoutError) { @promise.value(timeout: 0.001) }
-      assert_match(/within 0.001 s/, error.message)
+      assert_nil @promise.wait(timeout: 5)
+      assert_in_delta 5, clock.elapsed
+      error = assert_raises(NeverBlock::TimeoutError) { @promise.value(timeout: 3) }
+      assert_match(/within 3 s/, error.message)
+      assert_in_delta 8, clock.elapsed
       assert_nil @promise.wait(timeout: 0)
       @promise.fulfill(1)
       assert_same @promise, @promise.wait(timeout: 0)

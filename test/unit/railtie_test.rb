@@ -4,9 +4,12 @@ require "test_helper"
 require "minitest/mock"
 require "neverblock/railtie/advice"
 require "neverblock/railtie/pool_watch"
+require "support/virtual_time"
 
 # The Railtie's messages, without Rails: test/programs/rails_test.rb has a real app.
 class RailtieTest < Minitest::Test
+  include NeverBlockTest::VirtualTime
+
   App = Struct.new(:config)
   Config = Struct.new(:allow_concurrency)
   Pool = Struct.new(:db_config, :size, :stat)
@@ -31,17 +34,20 @@ class RailtieTest < Minitest::Test
   end
 
   def test_long_waits_for_a_pool_are_logged_once_a_minute
-    lines, now = [], 0
-    watch = NeverBlock::Railtie::PoolWatch.new(0.1, clock: -> { now }, processor: idle) { |line| lines << line }
+    lines = []
+    watch = NeverBlock::Railtie::PoolWatch.new(0.1, processor: idle) { |line| lines << line }
     pool = Pool.new(DatabaseConfig.new("primary", "postgresql"), 5)
     watch.waited(pool, 0.05)
     assert_empty lines
     3.times { watch.waited(pool, 0.5) }
     assert_equal 1, lines.size
     assert_match(/waited 0.50 s for a connection of the pool "primary", which has 5\. .*raise pool: in config\/database.yml/, lines.first)
-    now = 61
+    clock.advance(59)
+    watch.waited(pool, 0.5)
+    assert_equal 1, lines.size
+    clock.advance(1)
     watch.waited(pool, 1)
-    assert_match(/\(3 waited over 0.1 s since the last such line\)/, lines.fetch(1))
+    assert_match(/\(4 waited over 0.1 s since the last such line\)/, lines.fetch(1))
     watch.waited(Pool.new(DatabaseConfig.new("queue", "neverblock_postgresql", {connections: 7}), nil, {}), 1)
     assert_match(/"queue", which has 7\. .*raise connections:.* hold one each\z/, lines.fetch(2))
   end
@@ -70,8 +76,11 @@ class RailtieTest < Minitest::Test
 
   # As measured over the last ten seconds.
   def share_of(share)
-    now = 0
-    NeverBlock::ProcessorShare.new(wall: -> { now += 10 }, computed: -> { now * share }).tap(&:note)
+    computed = 0
+    processor = NeverBlock::ProcessorShare.new(computed: -> { computed }).tap(&:note)
+    clock.advance(10)
+    computed = 10 * share
+    processor
   end
 
   def advice(isolation: :fiber, concurrency: nil, gems: {}, local: false)

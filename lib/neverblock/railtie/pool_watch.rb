@@ -17,10 +17,8 @@ module NeverBlock
       # @param limit [Numeric] seconds from which a wait is logged
       # @param processor [ProcessorShare]
       # @yieldparam line [String] a line to log
-      def initialize(limit, clock: -> { Clock.now },
-        processor: ProcessorShare.new, &tell)
+      def initialize(limit, processor: ProcessorShare.new, &tell)
         @limit = limit
-        @clock = clock
         @processor = processor
         @tell = tell || Railtie.method(:log)
         @counts = Hash.new(0)
@@ -35,8 +33,8 @@ module NeverBlock
         return if seconds < @limit
         name = pool.db_config.name
         @counts[name] += 1
-        return if @told[name] && @clock.call - @told[name] < PAUSE
-        @told[name] = @clock.call
+        return if @told[name] && Clock.now - @told[name] < PAUSE
+        @told[name] = Clock.now
         @tell.call(line(pool, name, seconds, @counts.delete(name)))
       end
 

@@ -15,11 +15,8 @@ module NeverBlock
     # The share from which the processor counts as the bottleneck; below 1, because other processes use it too.
     SATURATED = 0.7
 
-    # @param wall [#call] returns the time in seconds
     # @param computed [#call] returns the seconds of processor time of this process, over all threads
-    def initialize(wall: -> { Clock.now },
-      computed: -> { Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) })
-      @wall = wall
+    def initialize(computed: -> { Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) })
       @computed = computed
       @notes = []
     end
@@ -27,7 +24,7 @@ module NeverBlock
     # Records the processor time.
     # @return [Float] the current time
     def note
-      now = @wall.call
+      now = Clock.now
       if @notes.empty? || now - @notes.last.first >= EVERY
         @notes << [now, @computed.call]
         @notes.shift if @notes.size > KEPT
@@ -38,7 +35,7 @@ module NeverBlock
     # @param seconds [Numeric] the period; at most 10 s are covered
     # @return [Float, nil] nil if less than half of the period was recorded
     def over(seconds)
-      now = @wall.call
+      now = Clock.now
       seconds = [seconds, EVERY * KEPT].min
       began, computed = @notes.reverse_each.find { |at, _| at <= now - seconds } || @notes.first
       (@computed.call - computed) / (now - began) if began && now > began && now - began >= seconds / 2.0

@@ -3,10 +3,12 @@
 require "test_helper"
 require "neverblock"
 require "support/runs"
+require "support/virtual_time"
 
 class ConnectionPoolBreakerTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_after_failures_in_sequence_check_outs_are_refused
     pool = pool(failures: 2, cooldown: 3600)
@@ -14,7 +16,7 @@ class ConnectionPoolBreakerTest < Minitest::Test
     pool.with { nil }
     2.times { fail_once(pool) }
     error = assert_raises(NeverBlock::ConnectionPool::CircuitOpenError) { pool.with { flunk } }
-    assert_match(/\Athe pool store(?: \(\d+\))? asks nothing for another 3\d\d\d\.\d s: its last 2 uses failed, the last one by lost \(IOError\)\./, error.message)
+    assert_match(/\Athe pool store(?: \(\d+\))? asks nothing for another 3600\.0 s: its last 2 uses failed, the last one by lost \(IOError\)\./, error.message)
     assert_kind_of NeverBlock::ConnectionPool::Error, error
     assert_equal true, pool.stats[:circuit_open]
   end
@@ -25,14 +27,11 @@ class ConnectionPoolBreakerTest < Minitest::Test
     assert_raises(NeverBlock::ConnectionPool::CircuitOpenError) { pool.checkout }
   end
 
-  # With a clock that the test sets.
-  class Timed < NeverBlock::ConnectionPool::Breaker
-    attr_accessor :now
-  end
-
   def test_after_a_while_one_is_let_through
     breaker = timed
-    breaker.now = 11
+    clock.advance(9)
+    assert_equal true, breaker.open?
+    clock.advance(1)
     assert_equal false, breaker.open?
     breaker.admit("store")
     assert_match(/ for another 10\.0 s: /, assert_raises(NeverBlock::ConnectionPool::CircuitOpenError) { breaker.admit("store") }.message)
@@ -42,26 +41,27 @@ class ConnectionPoolBreakerTest < Minitest::Test
 
   def test_one_that_fails_again_begins_the_next_pause
     breaker = timed
-    breaker.now = 15
+    clock.advance(14)
     breaker.admit("store")
-    breaker.now = 18
+    clock.advance(3)
     breaker.failed(IOError.new("lost"))
-    breaker.now = 27
+    clock.advance(9)
     assert_raises(NeverBlock::ConnectionPool::CircuitOpenError) { breaker.admit("store") }
   end
 
   def test_one_that_is_let_through_and_never_ends_is_followed_by_another
     breaker = timed
-    breaker.now = 11
+    clock.advance(10)
     breaker.admit("store")
-    breaker.now = 21.5
+    clock.advance(10)
     breaker.admit("store")
   end
 
   def test_the_pause_ends_by_itself
-    pool = pool(failures: 1, cooldown: 0.005)
+    pool = pool(failures: 1, cooldown: 5)
     fail_once(pool)
-    wait_until { !pool.stats[:circuit_open] }
+    clock.advance(5)
+    assert_equal false, pool.stats[:circuit_open]
     assert_equal :value, pool.with { :value }
     2.times { assert_equal :value, pool.with { :value } }
   end
@@ -75,7 +75,7 @@ class ConnectionPoolBreakerTest < Minitest::Test
       catch(:out) { pool.with { throw :out } }
       Thread.new { pool.with { Thread.current.kill } }.join
       assert_equal false, pool.stats[:circuit_open]
-      raised { NeverBlock.timeout(0.001) { pool.with { sleep } } }
+      raised { NeverBlock.timeout(1) { pool.with { sleep } } }
     end
     assert_equal true, pool.stats[:circuit_open]
   end
@@ -115,10 +115,7 @@ class ConnectionPoolBreakerTest < Minitest::Test
   def pool(**breaker) = NeverBlock::ConnectionPool.new(name: "store", breaker:) { Object.new }
 
   def timed
-    Timed.new(failures: 1, cooldown: 10).tap do |breaker|
-      breaker.now = 1
-      breaker.failed(IOError.new("lost"))
-    end
+    NeverBlock::ConnectionPool::Breaker.new(failures: 1, cooldown: 10).tap { |breaker| breaker.failed(IOError.new("lost")) }
   end
 
   def fail_once(pool) = assert_kind_of(IOError, raised { pool.with { raise IOError, "lost" } })

@@ -3,11 +3,13 @@
 require "test_helper"
 require "neverblock"
 require "support/runs"
+require "support/virtual_time"
 
 # When the connections of a pool are opened, checked and closed.
 class ConnectionPoolLifecycleTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   # A client without a server.
   class Client
@@ -29,22 +31,25 @@ class ConnectionPoolLifecycleTest < Minitest::Test
   end
 
   def test_a_connection_that_was_idle_for_too_long_is_replaced_at_its_next_use
-    pool = pool(idle_timeout: 0.001)
+    pool = pool(idle_timeout: 60)
     use(pool)
-    sleep 0.002
+    clock.advance(61)
     use(pool)
     assert_equal [1, 0], @clients.map(&:ends)
     assert_equal [[2, 1], 1], [pool.stats.values_at(:opened, :closed), pool.idle]
   end
 
   def test_in_a_loop_idle_connections_are_closed_without_a_use
-    pool = pool(idle_timeout: 0.005)
+    pool = pool(idle_timeout: 60)
     in_run do
       use(pool)
-      pass_until("the end of the idle connection") { pool.idle.zero? }
-      assert_equal [1], @clients.map(&:ends)
+      clock.advance(59)
+      assert_equal 1, pool.idle
+      clock.advance(2)
+      assert_equal [0, [1]], [pool.idle, @clients.map(&:ends)]
       use(pool)
-      pass_until("the end of the next one") { pool.idle.zero? }
+      clock.advance(61)
+      assert_equal 0, pool.idle
     end
     assert_equal [1, 1], @clients.map(&:ends)
   end
@@ -58,8 +63,8 @@ class ConnectionPoolLifecycleTest < Minitest::Test
   end
 
   def test_an_old_connection_is_replaced
-    pool = pool(max_age: 0.001)
-    pool.with { sleep 0.002 }
+    pool = pool(max_age: 60)
+    pool.with { clock.advance(61) }
     assert_equal [1], @clients.map(&:ends)
     assert_equal 0, pool.idle
   end
@@ -87,7 +92,6 @@ class ConnectionPoolLifecycleTest < Minitest::Test
     assert_equal [1, 0], @clients.map(&:ends)
   end
 
-  slow "a check's second"
   def test_a_check_that_raises_or_waits_for_too_long_counts_as_failed
     pool = pool(check: ->(_client) { raise IOError }, check_after: 0)
     2.times { use(pool) }

@@ -93,12 +93,11 @@ class MySQLPoolTest < Minitest::Test
   def test_an_exception_from_outside_at_each_point_of_a_wait
     points = 0
     loop do
-      pool = pool(connections: 1, timeout: 5)
+      pool = pool(connections: 1, timeout: NeverBlockTest::LIMIT)
       mine = holder
       pool.acquire("held", mine)
       thread = Thread.new { interrupted(points) { use(pool) } }
-      wait = now + 5
-      sleep 0.0005 until pool.stats[:waiting] == 1 || !thread.alive? || now > wait
+      NeverBlockTest.wait_until("the thread to wait or to end") { pool.stats[:waiting] == 1 || !thread.alive? }
       pool.release(mine.held, mine)
       came = thread.value
       assert_equal 0, pool.stats.values_at(:busy, :waiting).sum, "point #{points}"

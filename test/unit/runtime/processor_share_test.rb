@@ -2,12 +2,15 @@
 
 require "test_helper"
 require "neverblock/runtime/processor_share"
+require "support/virtual_time"
 
 # The share of the last seconds in which the process computed.
 class ProcessorShareTest < Minitest::Test
+  include NeverBlockTest::VirtualTime
+
   def setup
-    @wall = @computed = 0.0
-    @share = NeverBlock::ProcessorShare.new(wall: -> { @wall }, computed: -> { @computed })
+    @computed = 0.0
+    @share = NeverBlock::ProcessorShare.new(computed: -> { @computed })
   end
 
   def test_nothing_was_noted
@@ -40,8 +43,12 @@ class ProcessorShareTest < Minitest::Test
   def test_a_process_that_sleeps_and_one_that_computes
     share = NeverBlock::ProcessorShare.new
     share.note
-    sleep 0.1
-    refute share.saturated?(0.1)
+    began = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+    clock.advance(10)
+    refute share.saturated?(10)
+    1_000_000.times { |number| number * 2 }
+    computed = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - began
+    assert_in_delta computed / 10, share.over(10), 0.001
   end
 
   private
@@ -50,7 +57,7 @@ class ProcessorShareTest < Minitest::Test
   def pass(seconds, share)
     (seconds / 0.005).round.times do
       @share.note
-      @wall += 0.005
+      clock.advance(0.005)
       @computed += 0.005 * share
     end
   end

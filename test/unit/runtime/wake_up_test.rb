@@ -2,11 +2,13 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 # A wait that another fiber or thread ends, by which something is handed over.
 class WakeUpTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   def test_the_fiber_runs_before_those_that_are_due
     in_run do |scope|
@@ -50,28 +52,35 @@ class WakeUpTest < Minitest::Test
   def test_two_that_hand_over_to_each_other_for_ever_leave_turns_to_others
     in_run do |scope|
       done = starved = false
+      turns = 0
       wake_ups = Array.new(2)
       pair = Array.new(2) do |number|
         scope.spawn do
           wake_up = wake_ups[number] = NeverBlock::WakeUp.new
           NB.pass until wake_ups.all?
           until done
+            turns += 1
             wake_ups[1 - number].call
-            wake_up.wait(0.1)
+            wake_up.wait(1)
           end
         end
       end
       reader, writer = IO.pipe
-      thread = Thread.new { sleep(0.01) && writer.write("x") }
+      thread = Thread.new do
+        Thread.pass until turns > 100
+        clock.advance(1)
+        writer.write("x")
+      end
+      ended = Thread::Queue.new
       scope.spawn do
-        sleep 0.001
+        sleep 1
         reader.readpartial(1)
         NB.pass
-        done = true
+        ended << (done = true)
       end
-      watchman = Thread.new { 300.times { done || sleep(0.1) } && done || (starved = done = true) } # runs in any case
+      watchman = Thread.new { ended.pop(timeout: NeverBlockTest::LIMIT) || (starved = done = true) } # runs in any case
       [*pair, thread, watchman].each(&:join)
-      refute starved, "others have not run for 30 s"
+      refute starved, "others have not run"
     end
   end
 

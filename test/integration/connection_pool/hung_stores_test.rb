@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-# slow: stores that never respond are waited for
-
 require "test_helper"
 require "neverblock/server"
 require "net/http"
@@ -9,28 +7,31 @@ require "socket"
 require "stringio"
 require "support/redis"
 require "support/runs"
+require "support/virtual_time"
 
 # A store that accepts and never responds, or falls silent in the middle of a response: in 2008 a worker hung on one for
 # five minutes. It costs its callers a timeout each, others nothing, and a drain ends in time.
 class HungStoresTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   # Seconds that a client waits for its store.
-  PATIENCE = 0.3
+  PATIENCE = 3
   CALLERS = 8
-  # Seconds in which all callers must have given up: far fewer than if they waited for each other, on any machine.
-  LIMIT = 15
+  # Seconds in which all callers must have given up, some after a second try: fewer than if they waited for each other.
+  LIMIT = 2 * PATIENCE
 
   # Accepts, says how a response begins if it is asked, and nothing more.
   class SilentStore
+    # @param scope [NeverBlock::Scope] its tasks run there
     # @param beginning [String] of a response
-    def initialize(beginning = "")
+    def initialize(scope, beginning = "")
       @server = TCPServer.new("127.0.0.1", 0)
       @sockets = []
-      @thread = Thread.new do
+      scope.spawn(transient: true) do
         loop do
           @sockets << (socket = @server.accept)
-          Thread.new { socket.readpartial(1) && socket.write(beginning) } unless beginning.empty?
+          scope.spawn(transient: true) { socket.readpartial(1) && socket.write(beginning) } unless beginning.empty?
         end
       end
     end
@@ -39,10 +40,7 @@ class HungStoresTest < Minitest::Test
     def port = @server.addr[1]
 
     # @return [void]
-    def close
-      @thread.kill.join
-      [@server, *@sockets].each(&:close)
-    end
+    def close = [@server, *@sockets].each(&:close)
   end
 
   # A client, and a call of it.
@@ -106,7 +104,7 @@ class HungStoresTest < Minitest::Test
       require "active_support"
       require "active_support/cache"
       require "redis"
-      store = ActiveSupport::Cache::RedisCacheStore.new(url: "redis://127.0.0.1:#{port}", pool: {size: CALLERS, timeout: LIMIT}, timeout: PATIENCE, reconnect_attempts: 0)
+      store = ActiveSupport::Cache::RedisCacheStore.new(url: "redis://127.0.0.1:#{port}", pool: {size: CALLERS, timeout: LIMIT}, read_timeout: PATIENCE, reconnect_attempts: 0)
       -> { store.read("key") }
     end
   }.freeze
@@ -123,58 +121,61 @@ class HungStoresTest < Minitest::Test
     beginning = BEGINNINGS.find { |word, _| name.to_s.include?(word.to_s) }.last
     {silent: "", silent_in_mid_response: beginning}.each do |kind, bytes|
       define_method(:"test_#{name}_on_a_store_that_is_#{kind}") do
-        @store = SilentStore.new(bytes)
-        call = client.call(self, @store.port)
         ticks = 0
-        began = now
-        answers = in_run(limit: 2 * LIMIT) do |scope|
-          scope.spawn(transient: true) { loop { (ticks += 1) && sleep(PATIENCE / 20) } }
+        answers = in_run do |scope|
+          @store = SilentStore.new(scope, bytes)
+          call = client.call(self, @store.port)
+          scope.spawn(transient: true) { loop { sleep(1) && ticks += 1 } }
           Array.new(CALLERS) { scope.spawn { raised { assert_nil(call.call) } } }.map(&:value)
         end
-        assert_operator now - began, :<, LIMIT
-        assert_operator ticks, :>, 5, "others ran meanwhile"
+        assert_includes PATIENCE..(LIMIT + 0.1), clock.elapsed
+        assert_operator ticks, :>=, PATIENCE - 1, "others ran meanwhile"
         answers.each { |error| assert_kind_of StandardError, error if error }
       end
     end
 
     define_method(:"test_a_drain_with_#{name}_ends_in_time") do
-      @store = SilentStore.new
-      call = client.call(self, @store.port)
-      asked = Thread::Queue.new
-      app = lambda do |env|
-        next [200, {}, ["fine"]] if env["PATH_INFO"] == "/fine"
-        asked << true
-        loop do # a caller that tries again and again
-          call.call
-        rescue
-          nil
+      in_run do |scope|
+        @store = SilentStore.new(scope)
+        call = client.call(self, @store.port)
+        asked = Thread::Queue.new
+        app = lambda do |env|
+          next [200, {}, ["fine"]] if env["PATH_INFO"] == "/fine"
+          asked << true
+          loop do # a caller that tries again and again
+            call.call
+          rescue
+            nil
+          end
         end
+        server = NeverBlock::Server.new(app, bind: "tcp://127.0.0.1:0", shutdown_timeout: 20, error_log: StringIO.new).start
+        address = URI(server.addresses.first)
+        callers = Array.new(2) { scope.spawn { raised { Net::HTTP.get(address.host, "/", address.port) } } }
+        2.times { asked.pop }
+        assert_equal "fine", Net::HTTP.get(address.host, "/fine", address.port)
+        began = clock.elapsed
+        server.stop
+        assert_in_delta 20, clock.elapsed - began, 0.1
+        callers.each(&:join)
       end
-      server = NeverBlock::Server.new(app, bind: "tcp://127.0.0.1:0", shutdown_timeout: 0.2, error_log: StringIO.new).start
-      address = URI(server.addresses.first)
-      callers = Array.new(2) { Thread.new { raised { Net::HTTP.get(address.host, "/", address.port) } } }
-      2.times { asked.pop }
-      assert_equal "fine", Net::HTTP.get(address.host, "/fine", address.port)
-      began = now
-      server.stop
-      assert_operator now - began, :<, LIMIT
-      callers.each(&:join)
     end
   end
 
   def test_the_pool_is_as_new_afterwards
-    @store = SilentStore.new
-    target = @store.port
+    target = nil
     echo = TCPServer.new("127.0.0.1", 0)
-    thread = Thread.new { loop { Thread.new(echo.accept) { |socket| socket.each_line { |line| socket.write(line) } } } }
-    pool = NeverBlock::ConnectionPool.new(size: 2) { TCPSocket.new("127.0.0.1", target).tap { |socket| socket.timeout = 0.02 } }
+    pool = NeverBlock::ConnectionPool.new(size: 2) { TCPSocket.new("127.0.0.1", target).tap { |socket| socket.timeout = 2 } }
     in_run do |scope|
+      @store = SilentStore.new(scope)
+      target = @store.port
       4.times { scope.spawn { raised { pool.with { |socket| socket.puts("lost") || socket.gets } } } }
     end
+    thread = Thread.new { loop { Thread.new(echo.accept) { |socket| socket.each_line { |line| socket.write(line) } } } }
     target = echo.addr[1]
-    assert_equal "found\n", pool.with { |socket| (socket.timeout = LIMIT) && socket.puts("found") || socket.gets }
+    assert_equal "found\n", pool.with { |socket| (socket.timeout = NeverBlockTest::LIMIT) && socket.puts("found") || socket.gets }
     assert_equal [4, 1, 0], pool.stats.values_at(:interrupted, :idle, :held)
   ensure
+    pool&.close
     thread&.kill&.join
     echo&.close
   end

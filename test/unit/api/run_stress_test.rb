@@ -5,12 +5,14 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 
 # Random programs made of the API's functions, with random failures, cancellations and timeouts. Each must end with an
 # error that was raised on purpose, or none; every ensure that was entered has run, every lock is free, and nothing is
 # left in the loop.
 class RunStressTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   PROGRAMS = 150
 
@@ -66,7 +68,7 @@ class RunStressTest < Minitest::Test
       when 14 then @tasks.sample(random: @random)&.cancel
       when 15 then @tasks.sample(random: @random)&.then { |task| task.join(0.002) unless task == NeverBlock::Task.current }
       when 16 then raise Planned, "planned"
-      when 17 then NB.offload { sleep 0.0003 }
+      when 17 then NB.offload { Thread.pass }
       when 18 then NeverBlock.run(on_error: ->(_) { wait }) { |inner| inner.spawn(&deeper) }
       when 19 then catch(:out) { NeverBlock.run { |inner| inner.spawn(&deeper) && wait && throw(:out) } }
       end
@@ -93,7 +95,16 @@ class RunStressTest < Minitest::Test
     end
   end
 
-  def test_random_programs
+  # The same seed is the same program with the same times.
+  def test_random_programs = check_all
+
+  # Timers fire here between runnable tasks too.
+  def test_random_programs_in_real_time
+    clock.stop
+    check_all
+  end
+
+  def check_all
     seeds = ENV["NEVERBLOCK_SEED"] ? [Integer(ENV["NEVERBLOCK_SEED"])] : (1..PROGRAMS)
     on_thread do
       seeds.each { |seed| check(seed) }

@@ -9,7 +9,13 @@ require "support/runs"
 class RunInterruptedTest < Minitest::Test
   include NeverBlockTest::Helpers
 
-  def program(code, **) = run_ruby("require \"neverblock\"\n$stdout.sync = true\n#{code}", **)
+  # Begins each program. A wait for ever could count as a deadlock.
+  BEGINNING = <<~RUBY
+    $stdout.sync = true
+    def idle = sleep(3600) # real: the test's signal ends it
+  RUBY
+
+  def program(code, **) = run_ruby("require \"neverblock\"\n#{BEGINNING}#{code}", **)
 
   # Starts a program and sends it signals, one after each line of its output, until the line "over". Its input ends when
   # no more signals follow.
@@ -18,10 +24,10 @@ class RunInterruptedTest < Minitest::Test
     libraries = [*ENV["NEVERBLOCK_TEST_LIBRARY"], File.join(NeverBlockTest::ROOT, "lib")].flat_map { |folder| ["-I", folder] }
     bare, *ruby = BARE
     environment = engine ? {**bare, "NEVERBLOCK_ENGINE" => engine} : bare
-    Open3.popen3(environment, *ruby, *libraries, "-rneverblock", "-e", "$stdout.sync = true\n#{code}") do |input, output, errors, process|
+    Open3.popen3(environment, *ruby, *libraries, "-rneverblock", "-e", "#{BEGINNING}#{code}") do |input, output, errors, process|
       lines = []
       signals.each do |signal|
-        if output.wait_readable((lines.any? && patience) || 30)
+        if output.wait_readable((lines.any? && patience) || NeverBlockTest::LIMIT)
           lines << output.gets
           break if [nil, "over\n"].include?(lines.last) # nil: the program has ended
         else
@@ -32,7 +38,7 @@ class RunInterruptedTest < Minitest::Test
         break
       end
       input.close
-      unless process.join(30)
+      unless process.join(NeverBlockTest::LIMIT)
         Process.kill(:KILL, process.pid)
         flunk "it did not end after #{signals}: #{lines} #{output.read}"
       end
@@ -49,8 +55,8 @@ class RunInterruptedTest < Minitest::Test
     outcome = interrupt(<<~RUBY, *[:INT] * 300)
       talking = nil
       NeverBlock.run do
-        talking ||= Thread.new { loop { sleep 0.05; puts "waiting" } } # by then the task is back in its sleep
-        sleep 60
+        talking ||= Thread.new { loop { sleep 0.05; puts "waiting" } } # real: the task is back in its wait
+        idle
       rescue Exception
         retry
       end
@@ -63,8 +69,8 @@ class RunInterruptedTest < Minitest::Test
     outcome = program(<<~RUBY)
       at_exit { puts "at_exit" }
       NeverBlock.run do |scope|
-        scope.spawn { begin; sleep; ensure; sleep 0.01; puts "ensure"; end }
-        scope.spawn { sleep 0.01; exit 3 }
+        scope.spawn { begin; sleep; ensure; NB.pass; puts "ensure"; end }
+        scope.spawn { NB.pass; exit 3 }
         sleep
       end
       puts "never"
@@ -98,13 +104,13 @@ class RunInterruptedTest < Minitest::Test
   end
 
   def test_exit_with_a_bang_ends_at_once
-    outcome = program('NeverBlock.run { |scope| scope.spawn { begin; sleep; ensure; puts "ensure"; end }; sleep 0.01; exit!(4) }')
+    outcome = program('NeverBlock.run { |scope| scope.spawn { begin; sleep; ensure; puts "ensure"; end }; NB.pass; exit!(4) }')
     assert_equal ["", 4], [outcome.stdout, outcome.status.exitstatus]
   end
 
   def test_an_error_is_printed_as_ruby_prints_it
     outcome = program('NeverBlock.run { |scope| scope.spawn { raise IOError, "broken" }; sleep }')
-    assert_match(/-:3:in .*broken \(IOError\)/, outcome.stderr)
+    assert_match(/-:4:in .*broken \(IOError\)/, outcome.stderr)
     assert_equal 1, outcome.status.exitstatus
   end
 
@@ -118,8 +124,8 @@ class RunInterruptedTest < Minitest::Test
     outcome = interrupt(<<~RUBY, :INT)
       begin
         NeverBlock.run do |scope|
-          scope.spawn { begin; sleep 60; ensure; sleep 0.01; puts "task"; end }
-          NeverBlock.run { begin; NB.pass; puts "ready"; sleep 60; ensure; puts "block"; end }
+          scope.spawn { begin; idle; ensure; NB.pass; puts "task"; end }
+          NeverBlock.run { begin; NB.pass; puts "ready"; idle; ensure; puts "block"; end }
         end
       rescue Interrupt
         puts "interrupted"
@@ -134,7 +140,7 @@ class RunInterruptedTest < Minitest::Test
       outcome = interrupt(<<~RUBY, :INT)
         begin
           NeverBlock.run do |scope|
-            scope.spawn { begin; sleep 60; ensure; puts "ensure"; end }
+            scope.spawn { begin; idle; ensure; puts "ensure"; end }
             NB.pass
             puts "ready"
             scope.spawn { #{busy} }.value
@@ -148,9 +154,9 @@ class RunInterruptedTest < Minitest::Test
   end
 
   def test_unrescued_ctrl_c_ends_the_program_as_ruby_does
-    outcome = interrupt("NeverBlock.run { puts :ready; sleep 60 }", :INT)
+    outcome = interrupt("NeverBlock.run { puts :ready; idle }", :INT)
     assert_equal Signal.list["INT"], outcome.status.termsig
-    outcome = interrupt("NeverBlock.run { puts :ready; sleep 60 }", :TERM)
+    outcome = interrupt("NeverBlock.run { puts :ready; idle }", :TERM)
     assert_equal Signal.list["TERM"], outcome.status.termsig
   end
 
@@ -160,10 +166,10 @@ class RunInterruptedTest < Minitest::Test
         scope.spawn { NB.shield { begin; WAIT; ensure; puts "shielded"; end } }
         NeverBlock.run do |inner|
           inner.spawn { NB.shield { begin; WAIT; ensure; puts "nested"; end } }
-          inner.spawn { begin; sleep 60; ensure; begin; puts "first"; WAIT; ensure; puts "second"; end; end }
+          inner.spawn { begin; idle; ensure; begin; puts "first"; WAIT; ensure; puts "second"; end; end }
           NB.pass
           puts "ready"
-          sleep 60
+          idle
         end
       end
     rescue Interrupt
@@ -172,7 +178,7 @@ class RunInterruptedTest < Minitest::Test
   RUBY
 
   def test_a_second_ctrl_c_forces_shields_and_ensures
-    outcome = interrupt(STUBBORN.gsub("WAIT", "sleep 60"), :INT, :INT)
+    outcome = interrupt(STUBBORN.gsub("WAIT", "idle"), :INT, :INT)
     lines = outcome.stdout.lines(chomp: true)
     assert_equal %w[ready first], lines.first(2), outcome.stderr
     assert_equal %w[nested second shielded], lines[2..4].sort
@@ -193,18 +199,18 @@ class RunInterruptedTest < Minitest::Test
 
   # R6 of the runtime's review: the program never ended. Each prints a line after the first signal.
   {
-    "a task that rescues everything and tries again" => 'begin; sleep 60; rescue Exception; puts "again"; retry; end',
-    "a shield" => 'NB.spawn { begin; sleep 60; ensure; puts "cancelled"; end }; NB.shield { NB.pass; loop { begin; sleep 60; rescue Exception; end } }',
-    "an ensure that waits" => 'begin; sleep 60; ensure; puts "ensure"; loop { begin; sleep 60; rescue Exception; end }; end',
-    "a nested run in a shield" => 'NB.spawn { begin; sleep 60; ensure; puts "cancelled"; end }; NB.shield { NeverBlock.run { |s| s.spawn { loop { begin; sleep 60; rescue Exception; end } } } }',
-    "an operation of core that hangs" => 'NB.spawn { begin; sleep 60; ensure; puts "cancelled"; end }; NeverBlock::ThreadPool.operations.call(leave: :at_end) { sleep }',
-    "a wait for a lock" => 'lock = Mutex.new; NB.spawn { lock.lock; begin; sleep 60; rescue Exception; retry; end }; NB.pass; begin; lock.lock; rescue Exception; puts "again"; retry; end',
-    "an offload in an offload" => 'NB.spawn { begin; sleep 60; ensure; puts "cancelled"; end }; NB.offload { NeverBlock.run { NB.shield { NB.offload { sleep } } } }'
+    "a task that rescues everything and tries again" => 'begin; idle; rescue Exception; puts "again"; retry; end',
+    "a shield" => 'NB.spawn { begin; idle; ensure; puts "cancelled"; end }; NB.shield { NB.pass; loop { begin; idle; rescue Exception; end } }',
+    "an ensure that waits" => 'begin; idle; ensure; puts "ensure"; loop { begin; idle; rescue Exception; end }; end',
+    "a nested run in a shield" => 'NB.spawn { begin; idle; ensure; puts "cancelled"; end }; NB.shield { NeverBlock.run { |s| s.spawn { loop { begin; idle; rescue Exception; end } } } }',
+    "an operation of core that hangs" => 'NB.spawn { begin; idle; ensure; puts "cancelled"; end }; NeverBlock::ThreadPool.operations.call(leave: :at_end) { sleep }',
+    "a wait for a lock" => 'lock = Mutex.new; NB.spawn { lock.lock; begin; idle; rescue Exception; retry; end }; NB.pass; begin; lock.lock; rescue Exception; puts "again"; retry; end',
+    "an offload in an offload" => 'NB.spawn { begin; idle; ensure; puts "cancelled"; end }; NB.offload { NeverBlock.run { NB.shield { NB.offload { sleep } } } }'
   }.each do |name, code|
     slow "a second of patience"
     define_method("test_a_second_term_ends_the_program_in_spite_of_#{name.tr(" ", "_")}") do
       outcome = interrupt(<<~RUBY, :TERM, :TERM)
-        NeverBlock.run { |scope| scope.spawn { #{code} }; NB.pass; NB.pass; puts "ready"; sleep 60 }
+        NeverBlock.run { |scope| scope.spawn { #{code} }; NB.pass; NB.pass; puts "ready"; idle }
       RUBY
       assert_equal Signal.list["TERM"], outcome.status.termsig, outcome.stderr
     end
@@ -213,7 +219,7 @@ class RunInterruptedTest < Minitest::Test
   # Regression: the loop never ended.
   def test_a_third_term_ends_the_program_at_once
     outcome = interrupt(<<~RUBY, :TERM, :TERM, :TERM)
-      NeverBlock.run { |scope| scope.spawn { begin; sleep 60; rescue Exception; puts "again"; retry; end }; NB.pass; puts "ready"; sleep 60 }
+      NeverBlock.run { |scope| scope.spawn { begin; idle; rescue Exception; puts "again"; retry; end }; NB.pass; puts "ready"; idle }
     RUBY
     assert_equal Signal.list["TERM"], outcome.status.termsig, outcome.stderr
   end
@@ -222,7 +228,7 @@ class RunInterruptedTest < Minitest::Test
   def test_one_term_ends_a_program_whose_offloaded_calls_never_return
     ["NB.offload { sleep }", "NB.offload { loop {} }", "NB.offload { NB.run { NB.offload { sleep } } }"].each do |code|
       outcome = interrupt(<<~RUBY, :TERM)
-        NeverBlock.run { |scope| 20.times { scope.spawn { #{code} } }; sleep 0.01; puts "ready"; sleep 60 }
+        NeverBlock.run { |scope| 20.times { scope.spawn { #{code} } }; NB.pass until NeverBlock::ThreadPool.offload.stats[:threads].positive?; puts "ready"; idle }
       RUBY
       assert_equal Signal.list["TERM"], outcome.status.termsig, outcome.stderr
     end
@@ -233,12 +239,15 @@ class RunInterruptedTest < Minitest::Test
     outcome = interrupt(<<~RUBY, :INT)
       begin
         NeverBlock.run do |scope|
-          scope.spawn { NB.shield { sleep 0.3; puts "committed" }; sleep 60; puts "never" }
+          outer_cancelled, inner_cancelled = Queue.new, Queue.new
+          scope.spawn { NB.shield { outer_cancelled.pop; puts "committed" }; idle; puts "never" }
+          scope.spawn { begin; idle; ensure; outer_cancelled.close; end }
           NeverBlock.run do |inner|
-            inner.spawn { NB.shield { sleep 0.3; puts "committed" } }
+            inner.spawn { NB.shield { inner_cancelled.pop; puts "committed" } }
+            inner.spawn { begin; idle; ensure; inner_cancelled.close; end }
             NB.pass
             puts "ready"
-            sleep 60
+            idle
           end
         end
       rescue Interrupt
@@ -252,10 +261,10 @@ class RunInterruptedTest < Minitest::Test
     outcome = interrupt(<<~RUBY, :INT)
       begin
         NeverBlock.run do |scope|
-          scope.spawn { begin; sleep 60; ensure; raise "ensure"; end }
+          scope.spawn { begin; idle; ensure; raise "ensure"; end }
           NB.pass
           puts "ready"
-          sleep 60
+          idle
         end
       rescue Interrupt => error
         p error.errors
@@ -268,15 +277,15 @@ class RunInterruptedTest < Minitest::Test
     outcome = interrupt(<<~RUBY, :USR1)
       queue = Queue.new
       trap(:USR1) { queue << :trapped }
-      NeverBlock.run { |scope| scope.spawn { sleep 60 }.then { |t| puts "ready"; p queue.pop; t.cancel } }
+      NeverBlock.run { |scope| scope.spawn { idle }.then { |t| puts "ready"; p queue.pop; t.cancel } }
     RUBY
     assert_equal "ready\n:trapped\n", outcome.stdout, outcome.stderr
   end
 
   def test_trap_handlers_that_raise_or_exit
-    outcome = interrupt("trap(:USR1) { exit 7 }; NeverBlock.run { begin; puts :ready; sleep 60; ensure; puts :ensure; end }", :USR1)
+    outcome = interrupt("trap(:USR1) { exit 7 }; NeverBlock.run { begin; puts :ready; idle; ensure; puts :ensure; end }", :USR1)
     assert_equal ["ready\nensure\n", 7], [outcome.stdout, outcome.status.exitstatus], outcome.stderr
-    outcome = interrupt("trap(:USR1) { raise IOError, 'trap' }; begin; NeverBlock.run { puts :ready; sleep 60 }; rescue IOError => e; p e; end", :USR1)
+    outcome = interrupt("trap(:USR1) { raise IOError, 'trap' }; begin; NeverBlock.run { puts :ready; idle }; rescue IOError => e; p e; end", :USR1)
     assert_equal "ready\n#<IOError: trap>\n", outcome.stdout, outcome.stderr
   end
 
@@ -284,10 +293,10 @@ class RunInterruptedTest < Minitest::Test
     outcome = interrupt(<<~RUBY, :INT)
       begin
         NeverBlock.run do |scope|
-          scope.spawn { Thread.handle_interrupt(Interrupt => :never) { sleep 60 } }
+          scope.spawn { Thread.handle_interrupt(Interrupt => :never) { idle } }
           NB.pass
           puts "ready"
-          sleep 60
+          idle
         end
       rescue Interrupt
         puts "interrupted"
@@ -301,13 +310,13 @@ class RunInterruptedTest < Minitest::Test
     outcome = interrupt(<<~RUBY, :INT)
       begin
         NeverBlock.run do |scope|
-          scope.spawn { NB.offload { sleep 60 } }
+          scope.spawn { NB.offload { idle } }
           pid = spawn("exec sleep 60", pgroup: true)
           scope.spawn { begin; Process.wait(pid); ensure; Process.kill(:KILL, pid); end }
           scope.spawn { IO.popen(["sleep", "0.2"], &:read) }
           NB.pass
           puts "ready"
-          sleep 60
+          idle
         end
       rescue Interrupt
         puts "interrupted"

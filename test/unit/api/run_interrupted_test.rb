@@ -311,7 +311,7 @@ class RunInterruptedTest < Minitest::Test
       begin
         NeverBlock.run do |scope|
           scope.spawn { NB.offload { idle } }
-          pid = spawn("exec sleep 60", pgroup: true)
+          pid = spawn("exec sleep 60", pgroup: true) # real: this child
           scope.spawn { begin; Process.wait(pid); ensure; Process.kill(:KILL, pid); end }
           scope.spawn { IO.popen(["sleep", "0.2"], &:read) }
           NB.pass

@@ -22,8 +22,10 @@ module NeverBlockTest
     include Served
     include VirtualLoop
 
-    # Seconds of virtual time for what would hang.
+    # Seconds for a client's reads and writes: longer than any limit of the server.
     LIMIT = 100_000
+    # Seconds between two looks at a condition.
+    LOOK = 0.05
     # Seconds by which times may be longer: the server looks for bytes once more before it gives up a client, and time is
     # real while bytes are on their way.
     SLACK = 0.1
@@ -44,14 +46,15 @@ module NeverBlockTest
     # Lets time pass while the loop is blocked, as an app does that computes.
     def compute(seconds) = NeverBlock::Clock.advance(seconds)
 
-    # Lets time pass, from one deadline of the loop to the next, until the block is true.
+    # Lets time pass until the block is true.
+    # @param limit [Numeric] seconds of virtual time
     # @return [Object] the block's value
-    def wait_until(what = "the condition", limit: LIMIT)
-      last = NeverBlock::Clock.nanoseconds + limit * 1_000_000_000
+    def wait_until(what = "the condition", limit: 600)
+      ends = clock.elapsed + limit
       clock.settle
       until (value = yield)
-        flunk "#{what} did not come true within #{limit} s" if NeverBlock::Scheduler.current.advance_towards(last)
-        clock.settle
+        flunk "#{what} did not come true within #{limit} s" if clock.elapsed > ends
+        sleep LOOK
       end
       value
     end

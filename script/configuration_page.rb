@@ -23,7 +23,7 @@ class ConfigurationPage
 
     ```ruby
     bind "tcp://127.0.0.1:3000"
-    max_in_flight 200                      # about as many as the database pool has connections
+    max_in_flight 200                      # how many: docs/sizing.md
     queue limit: 500, max_wait: 0.5
     access_log :json, to: "log/access.log"
     ```

@@ -40,6 +40,13 @@ class DeployPagesTest < Minitest::Test
     assert_equal "mixed", unit["KillMode"]
   end
 
+  # bin/rails server in development reads the file too.
+  def test_nginx_s_address_is_that_of_production
+    block = NeverBlockTest::DocBlock.in("docs/deploy/nginx.md").first
+    assert_equal ["unix:///run/shop/app.sock"], configuration(block).addresses.map { |address| address.to_s[/\A[^?]+/] }
+    refute development(block).set?(:bind)
+  end
+
   def test_kubernetes
     spec = YAML.load(block("kubernetes", "yaml")).dig("spec", "template", "spec")
     container = spec["containers"].first
@@ -64,13 +71,6 @@ class DeployPagesTest < Minitest::Test
     assert_operator deploy["drain_timeout"], :>, settings.drain_delay + settings[:shutdown_timeout]
   end
 
-  def test_dockerfile
-    text = block("dockerfile", "dockerfile")
-    settings = configuration(NeverBlockTest::DocBlock.in("docs/deploy/dockerfile.md").first)
-    assert_equal [settings.addresses.first.port, settings[:health].port], text[/^EXPOSE (.*)/, 1].split.map(&:to_i)
-    assert_equal %w[bundle exec neverblock serve], JSON.parse(text[/^CMD (.*)/, 1])
-  end
-
   private
 
   def block(page, language) = NeverBlockTest::DocBlock.in("docs/deploy/#{page}.md", language).first.code
@@ -81,11 +81,29 @@ class DeployPagesTest < Minitest::Test
       file.write(block.code)
       file.flush
       NeverBlock::Server::Configuration.new.tap do |configuration|
-        configuration.load(file.path)
+        in_production { configuration.load(file.path) }
         configuration.set(:environment, "production")
         configuration.check
       end
     end
+  end
+
+  def development(block)
+    NeverBlock::Server::Configuration.new.tap do |configuration|
+      Tempfile.create(["neverblock", ".rb"]) do |file|
+        file.write(block.code)
+        file.flush
+        configuration.load(file.path)
+      end
+    end
+  end
+
+  def in_production
+    before = ENV["RAILS_ENV"]
+    ENV["RAILS_ENV"] = "production"
+    yield
+  ensure
+    ENV["RAILS_ENV"] = before
   end
 
   # The longest time of a stop, in seconds.

@@ -109,7 +109,7 @@ module NeverBlockTest
     def serve(config, environment: {}, **options)
       Dir.mktmpdir("nb") do |folder|
         config += "\nhealth 'unix://#{folder}/health'\n" unless config.include?("health ")
-        ServeProcess.open(APP, config:, environment: {"RACK_ENV" => "production", **environment}, **options) do |served|
+        ServeProcess.open(APP, config:, environment: {"RACK_ENV" => "production", "RAILS_ENV" => "production", **environment}, **options) do |served|
           (@health ||= {})[served] = config[/^health ["'](.*)["']/, 1]
           served.addresses
           yield served

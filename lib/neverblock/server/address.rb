@@ -30,6 +30,7 @@ module NeverBlock
         case text
         when %r{\Atcp://(.*)\z}m then tcp($1)
         when %r{\Aunix:(?://)?(.*)\z}m then unix($1)
+        when %r{\A(?:ssl|tls|https)://}m then raise Address::Malformed, Address::NO_TLS
         when %r{\A(\w+)://} then raise Address::Malformed, "there is no #{$1}://; use tcp:// or unix://"
         else raise Address::Malformed, "it begins with neither tcp:// nor unix://"
         end
@@ -101,6 +102,10 @@ module NeverBlock
 
     # An invalid bind URI; the message has the reason.
     Address::Malformed = Class.new(ArgumentError)
+
+    # What an address for TLS is answered with.
+    Address::NO_TLS = "NeverBlock has neither TLS nor HTTP/2. Put nginx, HAProxy or Thruster in front of it, and " \
+      "listen on tcp:// or unix:// for that one: docs/server.md#tls-and-http2"
 
     # The end of a URI whose connections begin with a PROXY header; processes that hand sockets over keep it.
     Address::PROXY = "?proxy=required"

@@ -46,8 +46,8 @@ module NeverBlock
 
       directive :max_in_flight, value: [ValueType.count(least: 1), 1_000], example: "max_in_flight 200", says: <<~TEXT
         Requests that run at the same time; more wait in the queue. A request counts from its start to the end of its
-        response. A hijacked one, or one whose streaming response has begun, counts in `max_streams` instead. Make
-        this about as large as the pools that requests use, above all the database's.
+        response. A hijacked one, or one whose streaming response has begun, counts in `max_streams` instead.
+        How large should it be? See [Sizing](sizing.md#requests-at-a-time).
       TEXT
 
       directive :queue, limit: [ValueType.count, 5_000], max_wait: [ValueType.seconds, 2.0],

@@ -69,9 +69,10 @@ module NeverBlock
       end
 
       # @api private
-      # @return [String] the launcher's address, as a URI
+      # @return [String] the launcher's address, as a URI; with Puma's notation, such as ssl://, it is one already
       def self.address(options)
         host = options[:Host] || "localhost"
+        return host if host.include?("://")
         host = "[#{host}]" if host.include?(":") && !host.start_with?("[")
         "tcp://#{host}:#{options[:Port] || 9292}"
       end

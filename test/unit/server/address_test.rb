@@ -66,6 +66,15 @@ class ServerAddressTest < Minitest::Test
     end
   end
 
+  def test_an_address_for_tls_is_refused_with_the_remedy
+    ["ssl://0.0.0.0:443?key=a&cert=b", "tls://a:1", "https://a:1"].each do |text|
+      message = assert_raises(Address::Malformed) { Address.parse(text) }.message
+      assert_match(/\ANeverBlock has neither TLS nor HTTP\/2\. Put nginx, HAProxy or Thruster in front/, message)
+      page, anchor = message[/docs\/\S+/].split("#")
+      assert_includes File.read(File.join(NeverBlockTest::ROOT, page)).scan(/^#+ (.*)$/).flatten.map { |title| title.downcase.tr(" ", "-").delete("^a-z0-9-") }, anchor
+    end
+  end
+
   def test_the_longest_path
     path = "/#{"a" * (Address::LONGEST_PATH - 1)}"
     assert_equal path, Address.parse("unix://#{path}").path

@@ -20,7 +20,7 @@ class ServerRackHandlerTest < Minitest::Test
     {
       {} => "tcp://localhost:9292", {Host: "0.0.0.0", Port: 80} => "tcp://0.0.0.0:80", {Port: "3000"} => "tcp://localhost:3000",
       {Host: "::1", Port: "1"} => "tcp://[::1]:1", {Host: "[::1]", Port: 1} => "tcp://[::1]:1", {Host: nil, Port: 1} => "tcp://localhost:1",
-      {Host: "a", Port: 1, bind: "unix:///s"} => "unix:///s"
+      {Host: "a", Port: 1, bind: "unix:///s"} => "unix:///s", {Host: "unix:///s", Port: 1} => "unix:///s"
     }.each { |options, uri| assert_equal [uri], Handler.configuration(options).addresses.map(&:to_s), options.inspect }
   end
 
@@ -42,7 +42,7 @@ class ServerRackHandlerTest < Minitest::Test
       {max_in_flight: "many"} => /\A-O max_in_flight: max_in_flight "many" is not/, {max_in_flight: true} => /max_in_flight true/,
       {max_in_fligt: "3"} => /\A-O max_in_fligt: .*Did you mean max_in_flight/, {threads: "3"} => /Here the word is max_in_flight/,
       {foo: "1"} => /\A-O foo: there is no directive foo\. docs\/configuration\.md has them all/, {foo: true} => /-O foo: there is no/,
-      {Port: "x"} => /bind "tcp:\/\/localhost:x"/
+      {Port: "x"} => /bind "tcp:\/\/localhost:x"/, {Host: "ssl://0.0.0.0:1?key=a", Port: 2} => /\A.*bind "ssl:\/\/0\.0\.0\.0:1\?key=a": NeverBlock has neither TLS/
     }.each do |options, message|
       assert_match message, assert_raises(NeverBlock::ConfigurationError) { Handler.configuration(options) }.message
     end

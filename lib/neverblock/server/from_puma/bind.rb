@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../address"
+
 module NeverBlock
   class Server
     module FromPuma
@@ -23,8 +25,7 @@ module NeverBlock
         # @return [String, nil] why this server can't have such an address
         def refusal
           case @address
-          when %r{\Assl://}
-            "there is no TLS here: let it end in nginx, HAProxy or Thruster, and listen on tcp:// or unix:// for them"
+          when %r{\Assl://} then Address::NO_TLS
           when %r{\Aunix:(?://)?@}
             "a unix socket has a path here: abstract ones are open to every user of the machine"
           end

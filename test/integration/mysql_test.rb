@@ -85,7 +85,7 @@ class MySQLTest < Minitest::Test
               when 2
                 connection.query("insert into #{table} (n) values (#{n})")
                 id = connection.last_insert_id
-                sleep 0.001
+                sleep 0.001 # real: others get statements to the server over the connection
                 assert_equal id, one(connection.query("select last_insert_id()"))
                 assert_equal n, one(connection.query("select n from #{table} where id = #{id}"))
               else
@@ -265,11 +265,11 @@ class MySQLTest < Minitest::Test
               assert_equal 0, one(connection.query("select last_insert_id()"))
               connection.query("insert into #{table} (n) values (#{n})")
               id = connection.last_insert_id
-              sleep 0.001
+              sleep 0.001 # real: others get statements to the server over the connection
               connection.query("update #{table} set n = n where id = #{id}")
-              sleep 0.001
+              sleep 0.001 # real: others get statements to the server over the connection
               connection.query("insert into #{table} (id, n) values (#{n + 1}, 0)") # this number is not generated
-              sleep 0.001
+              sleep 0.001 # real: others get statements to the server over the connection
               assert_equal id, one(connection.query("select last_insert_id()"))
               connection.query("insert into #{table} (n) values (last_insert_id())")
               assert_equal id, one(connection.query("select n from #{table} where id = last_insert_id()"))

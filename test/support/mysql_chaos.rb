@@ -162,7 +162,7 @@ module NeverBlockTest
       nonce = nonce()
       client.session do |run|
         note(nonce) { run.call("insert into chaos_journal (nonce) values ('#{nonce}')") }
-        sleep @random.rand(0.002)
+        sleep @random.rand(0.002) # real: others get statements to the server over the connection
         check(nonce, run.call("select nonce from chaos_journal where id = last_insert_id()").dig(0, 0), client)
       end
     end
@@ -189,7 +189,7 @@ module NeverBlockTest
     def lock(client)
       client.session do |run|
         next unless run.call("select get_lock('chaos', 0.01) as n").dig(0, 0) == 1
-        sleep 0.0005
+        sleep 0.0005 # real: others get statements to the server
         check(1, run.call("select is_used_lock('chaos') = connection_id() as n").dig(0, 0), client)
         run.call("select release_lock('chaos') as n")
       end
@@ -220,7 +220,7 @@ module NeverBlockTest
 
     def kill_some
       while now < @until
-        sleep 0.005 + @random.rand(0.03)
+        sleep 0.005 + @random.rand(0.03) # real: the server works between two kills
         victim = asking.query("select id from information_schema.processlist where user = '#{MySQLServer::USER}' and id <> connection_id() order by rand() limit 1").rows.dig(0, 0) or next
         begin
           asking.query("kill #{%w[query connection].sample(random: @random)} #{victim}")

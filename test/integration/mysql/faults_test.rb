@@ -30,7 +30,7 @@ class MySQLFaultsTest < Minitest::Test
             NB.timeout(0.05) { database.query("update #{table} set n = n + 1 where sleep(0.3) = 0") }
           end
           before = one(database.query("select n from #{table}"))
-          sleep 0.4
+          pass_until("the end of the statement") { ask("select count(*) from information_schema.processlist where info like 'update #{table} %'") == "0" }
           assert_equal before, one(database.query("select n from #{table}"))
         end
       end
@@ -115,7 +115,7 @@ class MySQLFaultsTest < Minitest::Test
             database.transaction do |connection|
               connection.query("insert into #{table} (n) values (1)")
               proxy.silence
-              NB.spawn { sleep(0.1) && proxy.cut }
+              NB.spawn { sleep(0.1) && proxy.cut } # real: the commit is on its way to the proxy, which reads nothing
             end
           end
           assert_kind_of NeverBlock::Error, error
@@ -172,7 +172,7 @@ class MySQLFaultsTest < Minitest::Test
             turns = 0
             pass_until("silence") { (turns += 1) > 10 }
             assert_predicate task, :alive?, "others go on"
-            NB.spawn { sleep(1.2) && proxy.resume }
+            NB.spawn { sleep(1.2) && proxy.resume } # real: the driver's limit of a second, which mysql2 counts in C
             assert_kind_of Trilogy::TimeoutError, outcome(task)
             assert_equal "0", ask("select count(*) from information_schema.processlist where id = #{id}")
             assert_raises(NeverBlock::MySQL::SessionLost) { connection.query("commit") }
@@ -192,7 +192,7 @@ class MySQLFaultsTest < Minitest::Test
         database.query("select 1")
         proxy.answers(1000)
         task = NB.spawn { database.query("select repeat('x', 100000)") }
-        sleep 0.1 # that the first bytes have been read can't be seen
+        sleep 0.1 # real: the driver reads the first bytes of the response, which can't be seen
         task.cancel
         proxy.resume
         assert_kind_of NeverBlock::Cancelled, outcome(task)
@@ -352,7 +352,7 @@ class MySQLFaultsTest < Minitest::Test
   private
 
   def kill_one
-    sleep 0.01
+    sleep 0.01 # real: the server works between two kills
     victim = ask("select id from information_schema.processlist where user = 'nb' and id <> connection_id() order by rand() limit 1")
     ask("kill #{victim}") unless victim.empty?
   rescue RuntimeError => error

@@ -126,7 +126,7 @@ class MySQLUnseenTest < Minitest::Test
           fiber = Fiber.current
           database.query("select repeat('x', 100000)")
         end
-        sleep 0.1 # that the first bytes have been read can't be seen
+        sleep 0.1 # real: the driver reads the first bytes of the response, which can't be seen
         fiber.kill
         proxy.resume
         pass_until("the task's end") { !task.alive? }

@@ -258,6 +258,10 @@ module NeverBlock
     end
 
     # @api private
+    # @return [Multiplexer] that runs its statements
+    attr_reader :multiplexer
+
+    # @api private
     # @param limits [Hash{Symbol=>Numeric}] an adapter's defaults, for limits that were not given
     # @return [void]
     def default(limits) = @multiplexer.lifespan.default(limits)

@@ -14,13 +14,12 @@ class PostgresMetricsTest < Minitest::Test
 
   APP = <<~RUBY
     require "neverblock/postgres"
-    DATABASE = NeverBlock::Postgres.new(ENV.fetch("NB_URL"), name: "shop", connections: 3)
-    BACKLOG = DATABASE.instance_variable_get(:@multiplexer).pool.backlog
+    DATABASE = NeverBlock::Postgres.new(ENV.fetch("NB_URL"), name: "shop", connections: 3, timeout: 0.3)
     run ->(env) {
       case env["PATH_INFO"]
       when "/read" then DATABASE.exec("select 1")
       when "/hold" then DATABASE.transaction { |connection| connection.exec("select 'held'") && sleep }
-      when "/wait" then BACKLOG.instance_variable_set(:@timeout, 0.3) && DATABASE.transaction { |connection| connection.exec("select 2") }
+      when "/wait" then DATABASE.transaction { |connection| connection.exec("select 2") }
       end
       [200, {}, ["done"]]
     }
@@ -37,11 +36,11 @@ class PostgresMetricsTest < Minitest::Test
         assert_equal [3, 0], figures.values_at(:size, :queued)
         figures[:holders].each do |holder|
           assert_equal ["leased", "select 'held'", "/hold", false], holder.values_at(:state, :statement, :task, :ended)
-          assert_match(/config\.ru:7\z/, holder[:at])
+          assert_match(/config\.ru:6\z/, holder[:at])
         end
         assert_match(%r{\AHTTP/1.1 500 }, served.get("/wait"))
         served.until_true("the error's line") { served.errors.include?("are held") } # a thread writes the log
-        assert_match(%r{2 of 3 are held \(a transaction that began with read \(/hold\), for \d+\.\d s, which has been idle for .* after select 'held', now at .*config\.ru:7; }, served.errors)
+        assert_match(%r{2 of 3 are held \(a transaction that began with read \(/hold\), for \d+\.\d s, which has been idle for .* after select 'held', now at .*config\.ru:6; }, served.errors)
         served.until_true("its count") { metrics(served)["neverblock_postgres_wait_timeouts_total", pool: "shop"] == 1 }
         all = metrics(served)
         assert_equal [3, 2], [all["neverblock_postgres_connections_limit", pool: "shop", worker: 0], all["neverblock_postgres_connections", pool: "shop", state: "leased"]]

@@ -165,7 +165,7 @@ class PostgresRolesTest < Minitest::Test
   def test_the_reaper_frees_what_a_dead_fiber_had
     with_notes do |pool|
       in_loop do
-        database = Note.with_connection { |connection| connection.select_value("select 1") && connection.instance_variable_get(:@database) }
+        database = Note.with_connection { |connection| connection.select_value("select 1") && connection.multiplexed }
         dead = Fiber.new(blocking: false) do
           connection = Note.lease_connection
           connection.begin_transaction(_lazy: false)

@@ -8,6 +8,7 @@ module NeverBlockTest
   #
   #   at_call(Files, :remove, -> { throw :out }) { store.purge(key) }
   #   at_return(Fills, :find, ->((fill, _)) { fill.join }) { get("/a") }
+  #   assert_equal 0, calls(Files, :remove) { store.read(key) }
   module AtCall
     private
 
@@ -19,6 +20,13 @@ module NeverBlockTest
     # @param step [#call] gets what the method returns
     # @return [Object] the block's value
     def at_return(owner, name, step, &) = at(:return, owner, name, ->(point) { step.call(point.return_value) }, &)
+
+    # @return [Integer] how often the block calls the method, in any thread
+    def calls(owner, name, &)
+      count = 0
+      TracePoint.new(:call) { count += 1 }.enable(target: owner.instance_method(name), &)
+      count
+    end
 
     def at(event, owner, name, step, &)
       first = true

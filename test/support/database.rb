@@ -71,10 +71,6 @@ module NeverBlockTest
       end
     end
 
-    # From now on, waits for a connection end after so many seconds. Before that, connections are opened, for which a busy
-    # machine needs longer.
-    def impatient(database, seconds) = multiplexer(database).pool.backlog.instance_variable_set(:@timeout, seconds)
-
     # Executes statements until they are known to be fast. A slower run may change that later, unless {#patient} was called.
     # @return [void]
     def learn(database, *texts)
@@ -85,11 +81,11 @@ module NeverBlockTest
     def fast?(database, sql) = multiplexer(database).timings.fast?(fingerprint(database, sql))
 
     # @return [String]
-    def fingerprint(database, sql) = database.instance_variable_get(:@classifier).call(sql).fingerprint
+    def fingerprint(database, sql) = NeverBlock::Postgres::Classifier.new.call(sql).fingerprint
 
     # @param database [NeverBlock::Postgres, NeverBlock::Postgres::Multiplexer]
     # @return [NeverBlock::Postgres::Multiplexer]
-    def multiplexer(database) = database.instance_variable_get(:@multiplexer) || database
+    def multiplexer(database) = database.respond_to?(:multiplexer) ? database.multiplexer : database
 
     # @return [Array<NeverBlock::Postgres::PipelinedConnection>] its real connections
     def physical(database) = multiplexer(database).pool.connections

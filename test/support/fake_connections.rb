@@ -8,6 +8,15 @@ module NeverBlockTest
   module FakeConnections
     include Loops
 
+    # In front of {NeverBlock::Postgres::Driver}: libpq can't use a fake.
+    module WithoutLibpq
+      class << self
+        attr_accessor :on
+      end
+
+      def native? = !WithoutLibpq.on && super
+    end
+
     # A stand-in for a multiplexer: records what its connections report.
     class Owner
       attr_reader :log
@@ -35,13 +44,13 @@ module NeverBlockTest
       skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
       require "neverblock/postgres"
       require "support/fake_pg"
-      @native = NeverBlock::Postgres::Driver.native?
-      NeverBlock::Postgres::Driver.instance_variable_set(:@native, false) # libpq can't use a fake
+      NeverBlock::Postgres::Driver.singleton_class.prepend(WithoutLibpq)
+      WithoutLibpq.on = true
       @owner = Owner.new
     end
 
     def teardown
-      NeverBlock::Postgres::Driver.instance_variable_set(:@native, @native) if defined?(@native)
+      WithoutLibpq.on = false
       super
     end
 

@@ -60,7 +60,7 @@ module NeverBlockTest
     def strike_in_loop
       url = "postgresql://nb_#{@kind}@127.0.0.1:#{@proxy.port}/postgres?application_name=#{application}"
       @database = NeverBlock::Postgres.new(url, connections: 1, shareable_functions: ["hold_at"], timeout: 5, log: @logged.method(:<<))
-      @multiplexer = @database.instance_variable_get(:@multiplexer)
+      @multiplexer = @database.multiplexer
       warm_up
       send(:"arrange_#{@state}")
       assert !@ended || TIMED.include?(@fault), "it had ended before it was #{@state}: #{@told.inspect}" unless @struck
@@ -196,8 +196,12 @@ module NeverBlockTest
       end
     end
 
-    # Sends exclusive statements through the pipeline too.
-    def pipelined = connections.each { |real| real.instance_variable_get(:@wire).define_singleton_method(:single) { |_| nil } }
+    # A wire that sends exclusive statements through the pipeline too.
+    module Pipelined
+      def single(_statement) = nil
+    end
+
+    def pipelined = ObjectSpace.each_object(NeverBlock::Postgres::Wire) { |wire| wire.extend(Pipelined) }
 
     def arrange_first_row
       pipelined
@@ -218,7 +222,7 @@ module NeverBlockTest
       @proxy.answers(bytes)
       victim(sql)
       neighbours
-      pass_until("its result") { @ended || connections.any? { |real| real.instance_variable_get(:@sent).first&.tag == tag } }
+      pass_until("its result") { @ended || connections.any? { |real| real.head&.tag == tag } }
     end
 
     def count_reads

@@ -309,7 +309,9 @@ module NeverBlock
       end
 
       # @return [String]
-      def inspect = "#<NeverBlock::Postgres::PipelinedConnection #{state}, #{depth} statements>"
+      def inspect
+        "#<NeverBlock::Postgres::PipelinedConnection #{state}, #{depth} statements, #{@outbox.size} of them unsent>"
+      end
 
       private
 

@@ -3,11 +3,13 @@
 # slow: it waits for limits
 
 require "test_helper"
+require "support/at_call"
 require_relative "../../support/database"
 require_relative "../../support/slow_names"
 
 # The age of connections, their minimum number, and how they are opened.
 class PostgresConnectionLivesTest < Minitest::Test
+  include NeverBlockTest::AtCall
   include NeverBlockTest::Database
   include NeverBlockTest::Helpers
   include NeverBlockTest::SlowNames
@@ -217,9 +219,7 @@ class PostgresConnectionLivesTest < Minitest::Test
   def test_a_script_opens_what_it_needs
     with_database(connections: 4, min_connections: 3, warm: false) do |database|
       connection = database.connection(member: true)
-      connection.exec("select 1")
-      connection.check_in
-      refute multiplexer(database).instance_variable_get(:@warm_start).instance_variable_get(:@thread)
+      assert_equal 0, calls(NeverBlock::Postgres::WarmStart, :activate) { connection.exec("select 1") && connection.check_in }
       in_loop { database.exec("select 1") }
       wait_until("all of them") { database.stats[:connections] == 3 }
       connection.finish
@@ -231,11 +231,11 @@ class PostgresConnectionLivesTest < Minitest::Test
   def test_a_child_has_its_own
     with_database(connections: 3, min_connections: 2) do |database|
       wait_until("all of them") { database.stats[:connections] == 2 }
-      before = multiplexer(database).instance_variable_get(:@turnover)
+      before = ObjectSpace.each_object(NeverBlock::Postgres::Turnover).to_a
       child = fork do
         in_loop { database.exec("select 1") }
         wait_until("all of them") { database.stats[:connections] == 2 }
-        exit!(backends == 4 && !before.look_around)
+        exit!(backends == 4 && before.none?(&:look_around))
       end
       assert Process.wait2(child).last.success?
       assert_equal "1", in_loop { one(database.exec("select 1")) }

@@ -3,6 +3,7 @@
 # slow: it waits for limits
 
 require "test_helper"
+require "support/virtual_time"
 require_relative "../../support/table_locks"
 
 # A statement that runs longer than `query_timeout` is cancelled on the server, without effects on others.
@@ -11,6 +12,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
   include NeverBlockTest::TableLocks
 
   LIMIT = 0.5
+  GRACE = 10 # for the server to confirm a cancel
 
   # For states that psql must observe before the limit, on a busy machine.
   LONG = 3
@@ -67,7 +69,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
     limited(connections: 1, limit: LONG) do |database|
       in_loop do
         learn(database, LOCKED, FREE)
-        leave_alone(database)
+        patient(database) # no statement is cancelled in favour of others
         locked("late.locked", "access exclusive") do
           slow = NB.spawn { database.exec(LOCKED) }
           pass_until("its wait for the lock") { waiting == 1 }
@@ -86,7 +88,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
       in_loop do
         ask("create table late.second as select 3 as n")
         learn(database, LOCKED, second = "select n from late.second")
-        leave_alone(database)
+        patient(database) # no statement is cancelled in favour of others
         first, behind = Array.new(2) { PG.connect(url.sub("nb_", "control_")) }
         first.exec("begin; lock table late.locked")
         behind.exec("begin; lock table late.second")
@@ -282,8 +284,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
     skip "processes are stopped by signals" unless Process.respond_to?(:kill)
     [true, false].each do |loop|
       limited do |database|
-        shorten(database)
-        error = frozen(database) { |write| loop ? in_loop { database.exec(write) } : database.exec(write) }
+        error = frozen(database, loop:) { |write| database.exec(write) }
         assert_kind_of NeverBlock::Postgres::UnconfirmedTimeout, error
         assert_kind_of NeverBlock::Postgres::OutcomeUnknown, error
         assert_includes error.message, "query_timeout: #{LIMIT} s: insert into late"
@@ -295,8 +296,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
   def test_a_vouched_statement_is_not_sent_again
     limited do |database|
       in_loop { late(SLEEP) { database.exec(SLEEP, nil, retry: true) } }
-      shorten(database)
-      error = frozen(database) { |write| in_loop { database.exec(write, nil, retry: true) } }
+      error = frozen(database) { |write| database.exec(write, nil, retry: true) }
       assert_kind_of NeverBlock::Postgres::UnconfirmedTimeout, error
     end
     assert_operator ask("select count(*) from late.written").to_i, :<=, 1
@@ -337,9 +337,6 @@ class PostgresQueryTimeoutTest < Minitest::Test
     pass_until("the end of what ran") { ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and state = 'active'").to_i == 0 }
   end
 
-  # Turns off cancellations in favour of waiting statements.
-  def leave_alone(database) = multiplexer(database).instance_variable_get(:@relief).define_singleton_method(:watch) { nil }
-
   # Runs the block before the first cancel request.
   def before_the_request(database, &before)
     physical(database).first.pg.define_singleton_method(:cancel) do
@@ -349,20 +346,24 @@ class PostgresQueryTimeoutTest < Minitest::Test
     end
   end
 
-  def shorten(database) = multiplexer(database).overtime.instance_variable_set(:@grace, 0.2)
-
-  # Stops the server's process during a write, as if its machine were gone.
+  # Stops the server's process during a write, as if its machine were gone, until the client gives up.
+  # @yieldparam write [String] to be executed
   # @return [Exception]
-  def frozen(database)
+  def frozen(database, loop: true)
     in_loop { database.exec("select 1") }
     pids = physical(database).map(&:pid)
     pids.each { |pid| Process.kill(:STOP, pid) }
-    begin
-      yield "insert into late.written values (1)"
-    rescue => error
-      error
+    write = -> { assert_raises(StandardError) { yield "insert into late.written values (1)" } }
+    NeverBlockTest::VirtualTime.during do |clock|
+      loop ? in_loop { NB.spawn(&write).tap { 2.times { clock.advance(LIMIT + GRACE) } }.value } : in_thread(clock, &write)
     end
   ensure
     pids&.each { |pid| Process.kill(:CONT, pid) }
+  end
+
+  def in_thread(clock, &write)
+    thread = Thread.new(&write)
+    pass_until("its end") { clock.advance(LIMIT) && thread.join(0.1) }
+    thread.value
   end
 end

@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/at_call"
 require_relative "../../support/reaching"
 
 # The snapshot of the catalogue that tells which functions statements reach: when it is read, by which connection, and
 # what happens if that fails. The state that those functions leave is in postgres/reach_test.rb.
 class PostgresReachCatalogueTest < Minitest::Test
+  include NeverBlockTest::AtCall
   include NeverBlockTest::Reaching
 
   def test_a_definition_of_ours_is_seen_at_once
@@ -65,14 +67,16 @@ class PostgresReachCatalogueTest < Minitest::Test
     with_database(connections: 3) do |database|
       in_loop do
         assert shared?(database, "select * from plain")
-        known = known(database)
-        NeverBlock::Postgres::Janitor.run_once # as it does each minute
-        assert catalogue(database).wanted?
-        pass_until("the new answer") { shared?(database, "select * from plain") && !catalogue(database).wanted? }
-        assert_same known, known(database)
-        database.exec("create table own.another (id int)")
-        assert shared?(database, "select * from plain")
-        refute_same known, known(database)
+        again = readings do
+          NeverBlock::Postgres::Janitor.run_once # as it does each minute
+          assert catalogue(database).wanted?
+          pass_until("the new answer") { shared?(database, "select * from plain") && !catalogue(database).wanted? }
+        end
+        changed = readings do
+          database.exec("create table own.another (id int)")
+          assert shared?(database, "select * from plain")
+        end
+        assert_equal [0, 1], [again, changed]
       end
     end
   end
@@ -144,5 +148,6 @@ class PostgresReachCatalogueTest < Minitest::Test
 
   def catalogue(database) = multiplexer(database).catalogue
 
-  def known(database) = catalogue(database).instance_variable_get(:@known).last
+  # @return [Integer] how often the block has the whole catalogue read
+  def readings(&) = calls(NeverBlock::Postgres::Dependencies.singleton_class, :question, &)
 end

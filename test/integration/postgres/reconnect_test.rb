@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "minitest/mock"
 require_relative "../../support/database"
 
 # A server that is unreachable for a while, and more waiting requests than the limit.
@@ -55,14 +56,13 @@ class PostgresReconnectTest < Minitest::Test
 
   def test_connections_that_are_left_go_on_serving
     @down = false
-    unreliable(connections: 3) do |database|
+    unreliable(backoff: without_pauses_of_its_own, connections: 3) do |database|
       in_loop do
         assert_equal "1", one(database.exec("select 1"))
         @down = true
         database.transaction do |connection|
           connection.exec("select 1")
           refused(database, 1)
-          pause_while_down(database)
           waiting = Array.new(20) { |n| NB.spawn { one(database.exec("select #{n}::text")) } }
           pass_until("the waiting requests") { database.stats[:queued] > 0 }
           connection.exec("select 1")
@@ -137,22 +137,23 @@ class PostgresReconnectTest < Minitest::Test
 
   private
 
+  # @param backoff [NeverBlock::Postgres::Backoff]
   # @yieldparam database [NeverBlock::Postgres] whose server answers unless @down is set
-  def unreliable(**options)
+  def unreliable(backoff: NeverBlock::Postgres::Backoff.new, **options)
     connect = lambda do
       @attempts += 1
       @down ? raise(PG::ConnectionBad, "no server") : PG.connect(url)
     end
-    database = NeverBlock::Postgres.new(connect, log: @logged.method(:<<), **options)
+    database = NeverBlock::Postgres::Backoff.stub(:new, backoff) { NeverBlock::Postgres.new(connect, log: @logged.method(:<<), **options) }
     yield database
   ensure
     database&.close
   end
 
   # No attempt to connect is due before the server answers, however long the test takes.
-  def pause_while_down(database)
+  def without_pauses_of_its_own
     left = -> { @down ? 0.05 : 0.0 }
-    multiplexer(database).pool.router.instance_variable_get(:@backoff).define_singleton_method(:left) { left.call }
+    NeverBlock::Postgres::Backoff.new.tap { |backoff| backoff.define_singleton_method(:left) { left.call } }
   end
 
   # @return [PG::ConnectionBad]

@@ -129,7 +129,7 @@ class PostgresStatementsTest < Minitest::Test
   # One thread gives names up while another sends: a name must not vanish between look-up and use.
   def test_names_that_threads_give_up_while_they_are_used
     with_database(connections: 2) do |database|
-      multiplexer = database.instance_variable_get(:@multiplexer)
+      multiplexer = multiplexer(database)
       texts = Array.new(3) { |n| -"select $1::int + #{n}" }
       over = false
       forgetful = Thread.new { texts.each { |text| multiplexer.definitions.forget(text) } && Thread.pass until over }

@@ -212,7 +212,7 @@ module NeverBlockTest
     # ---- the clients ----
 
     # @return [Array<NeverBlock::Postgres>] all clients of the process
-    def databases = @databases ||= [@database, @shared, *NeverBlock::Postgres::Databases.instance_variable_get(:@all).values]
+    def databases = @databases ||= ObjectSpace.each_object(NeverBlock::Postgres).to_a
 
     def close
       @sequel.disconnect

@@ -1,8 +1,11 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/virtual_time"
 
 class PostgresCheckoutRequestTest < Minitest::Test
+  include NeverBlockTest::VirtualTime
+
   def setup
     skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
     require "neverblock/postgres"
@@ -12,10 +15,10 @@ class PostgresCheckoutRequestTest < Minitest::Test
   def test_its_text_tells_for_how_long_it_has_had_its_connection
     request = NeverBlock::Postgres::CheckoutRequest.new(NeverBlock::Postgres::SessionDefaults::EMPTY, "BEGIN")
     request.queued
-    request.instance_variable_set(:@since, request.queued_at - 30)
-    assert_match(/\ABEGIN \(a thread\), for 3\d\.\d s\z/, request.to_s)
+    clock.advance(30)
+    assert_equal "BEGIN (a thread), for 30.0 s", request.to_s
     request.granted(:connection)
-    assert_operator request.queue_time, :>=, 30
-    assert_match(/\ABEGIN \(a thread\), for \d\.\d s\z/, request.to_s)
+    assert_in_delta 30, request.queue_time
+    assert_equal "BEGIN (a thread), for 0.0 s", request.to_s
   end
 end

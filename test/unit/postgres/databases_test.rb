@@ -38,7 +38,7 @@ class PostgresDatabasesTest < Minitest::Test
     plain = database
     assert_same plain, NeverBlock::Postgres::Databases.for({host: name}, {}, {idle_timeout: 300}) { raise "no connection is opened" }
     assert_same plain, database
-    assert plain.instance_variable_get(:@multiplexer).lifespan.any?
+    assert plain.multiplexer.lifespan.any?
   end
 
   def test_invalid_configurations

@@ -211,7 +211,7 @@ class PostgresPipelinedConnectionTest < Minitest::Test
   def test_a_connection_is_closed_by_the_last_fiber_that_leaves_libpq
     in_loop do
       one = connection
-      read = NeverBlock::Postgres::Read.new("select 1", [], 0, nil, -"select ?", defaults, nil, 0.0, nil, nil)
+      read = read("select 1")
       task = NB.spawn { one.ask(read, true, now) }
       pass_until("the statement") { one.pg.waiting == 1 }
       one.break_off(NeverBlock::ClosedError.new("enough"))
@@ -222,20 +222,29 @@ class PostgresPipelinedConnectionTest < Minitest::Test
     end
   end
 
-  # At the end of a statement its connection may be another's at once: its reader stays.
+  # At the end of a statement its connection may be another's at once: its reader stays, and its read.
   def test_a_statement_that_ends_takes_away_no_other_reader
     in_loop do
-      one = connection { |sql| (sql == "bad") ? NeverBlockTest::FakePg.error("42601", "wrong") : NeverBlockTest::FakePg.ok }
-      other = Object.new
-      @owner.define_singleton_method(:exchanged) do |connection, statement|
-        super(connection, statement)
-        connection.instance_variable_set(:@reader, other)
-        connection.instance_variable_set(:@read, other)
+      others = []
+      use = ->(one, sql) { others << NB.spawn { execute(one, sql) } && 3.times { NB.pass } }
+      one = failing { |connection| use.call(connection, "first") }
+      use.call(one, "second")
+      assert_equal [true, false], others.map { |task| task.waits_for.end_with?("to be readable") }, "one of them reads"
+      2.times { one.pg.answer }
+      assert_equal ["SELECT 1"] * 2, others.map { |task| task.value.cmd_status }
+    end
+  end
+
+  def test_a_statement_that_ends_takes_away_no_other_read
+    in_loop do
+      other = nil
+      one = failing do |connection|
+        other = NB.spawn { connection.ask(read("other"), true, now) }
+        3.times { NB.pass }
       end
-      read = NeverBlock::Postgres::Read.new("bad", [], 0, nil, -"select ?", defaults, nil, 0.0, nil, nil)
-      assert_nil one.ask(read, true, now)
-      assert_equal [other, other], %i[@reader @read].map { |name| one.instance_variable_get(name) }
-      assert_raises(PG::Error) { read.statement.value }
+      assert_equal [1, false], [one.depth, one.idle?]
+      one.pg.answer
+      assert_equal "SELECT 1", other.value.cmd_status
     end
   end
 
@@ -261,6 +270,19 @@ class PostgresPipelinedConnectionTest < Minitest::Test
   end
 
   private
+
+  def read(sql) = NeverBlock::Postgres::Read.new(sql, [], 0, nil, -"select ?", defaults, nil, 0.0, nil, nil)
+
+  # A connection on which a read has just failed.
+  # @yieldparam connection [NeverBlock::Postgres::PipelinedConnection] at the end of the read
+  def failing(&ended)
+    one = connection { |sql| NeverBlockTest::FakePg.error("42601", "wrong") if sql == "bad" }
+    @owner.define_singleton_method(:exchanged) { |connection, statement| super(connection, statement).tap { ended.call(connection) } }
+    bad = read("bad")
+    assert_nil one.ask(bad, true, now)
+    assert_raises(PG::Error) { bad.statement.value }
+    one
+  end
 
   def execute(connection, sql, flush_now: true, **)
     one = statement(sql, **)

@@ -1,9 +1,12 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/virtual_time"
 
 # The connection that a request gets, without a server.
 class PostgresRouterTest < Minitest::Test
+  include NeverBlockTest::VirtualTime
+
   Connection = Struct.new(:session_defaults, :holder, :draining, :loop, :broken, :statements, :relieving, :rests, :lent, :stale) do
     def rests?(seconds) = rests.to_f > seconds
 
@@ -27,8 +30,6 @@ class PostgresRouterTest < Minitest::Test
     require "neverblock/postgres"
     @timings = NeverBlock::Postgres::Timings.new
     @router = NeverBlock::Postgres::Router.new(limit: 3, timings: @timings)
-    @clock = clock = [100.0]
-    [@router, @router.instance_variable_get(:@backoff)].each { |object| object.define_singleton_method(:now) { clock.first } }
   end
 
   def test_counts_by_use
@@ -51,7 +52,7 @@ class PostgresRouterTest < Minitest::Test
     over(shared)
     assert_equal [1, 2, 2], @router.stats.values_at(:idle, :held, :queued)
 
-    @clock[0] += 2 * NeverBlock::Postgres::Router::SHARING_EXPECTED_FOR
+    clock.advance(2 * NeverBlock::Postgres::Router::SHARING_EXPECTED_FOR)
     over(slow.first)
     assert waiting.first.connection, "it has the connection of the one that is over"
     assert waiting.last.asked, "it is told to ask again, since a connection is idle"
@@ -66,7 +67,7 @@ class PostgresRouterTest < Minitest::Test
     sleepers.drop(3).each { |request| assert_equal :queued, @router.route(request) }
     shared = Array.new(2) { statement(alone: false) }
     shared.each { |request| assert_equal :queued, @router.route(request) }
-    @clock[0] += 2 * NeverBlock::Postgres::Router::SHARING_EXPECTED_FOR
+    clock.advance(2 * NeverBlock::Postgres::Router::SHARING_EXPECTED_FOR)
     over(sleepers.first)
     assert shared.all?(&:connection)
     assert_nil sleepers[3].connection
@@ -176,7 +177,7 @@ class PostgresRouterTest < Minitest::Test
     @timings.record(slow = -"slow", 1.0)
     place(write = statement(alone: true))
     over(write)
-    @clock[0] += NeverBlock::Postgres::Router::WRITES_EXPECTED_FOR
+    clock.advance(NeverBlock::Postgres::Router::WRITES_EXPECTED_FOR)
     sleepers = Array.new(4) { statement(alone: true, fingerprint: slow) }
     assert_equal :placed, @router.route(sleepers[0])
     2.times { |n| place(sleepers[n + 1]) }
@@ -195,10 +196,10 @@ class PostgresRouterTest < Minitest::Test
     over(write)
     assert @router.deferred?(sleepers[2])
     2.times do |n|
-      sleepers[2].instance_variable_set(:@asked, false)
+      sleepers[2].asked = false
       @router.nudge
       assert_equal n == 1, sleepers[2].asked
-      @clock[0] += NeverBlock::Postgres::Router::WRITES_EXPECTED_FOR
+      clock.advance(NeverBlock::Postgres::Router::WRITES_EXPECTED_FOR)
     end
     assert_equal :placed, @router.route(sleepers[2])
   end
@@ -210,7 +211,7 @@ class PostgresRouterTest < Minitest::Test
     write, read = statement(alone: true), statement(alone: false)
     [write, read].each { |request| assert_equal :queued, @router.route(request) }
     held.first.connection.relieving = true
-    @clock[0] += 2 * NeverBlock::Postgres::Router::SHARING_EXPECTED_FOR
+    clock.advance(2 * NeverBlock::Postgres::Router::SHARING_EXPECTED_FOR)
     over(held.first)
     assert_equal [nil, held.first.connection, false], [write.connection, read.connection, read.connection.relieving]
   end
@@ -230,25 +231,25 @@ class PostgresRouterTest < Minitest::Test
   # A lent connection serves one statement by itself; one connection is kept for all others.
   def test_idle_connections_are_lent_but_for_one
     idle(3)
-    first, second = Array.new(2) { @router.lend(statement(alone: false), @clock[0]) }
+    first, second = Array.new(2) { @router.lend(statement(alone: false), clock.now) }
     assert_equal [true, true], [first.lent, second.lent]
-    assert_nil @router.lend(statement(alone: false), @clock[0])
+    assert_nil @router.lend(statement(alone: false), clock.now)
 
     assert_equal [:placed, :placed], Array.new(2) { @router.route(statement(alone: false)) }, "both are on the one that is left"
     assert @router.take_back(first)
-    assert_equal [false, first], [first.lent, @router.lend(statement(alone: false), @clock[0])]
+    assert_equal [false, first], [first.lent, @router.lend(statement(alone: false), clock.now)]
   end
 
   def test_a_waiting_statement_gets_a_connection_that_was_lent
     idle(2)
-    lent = @router.lend(statement(alone: false), @clock[0])
+    lent = @router.lend(statement(alone: false), clock.now)
     place_idle(statement(alone: true))
     waiting = statement(alone: true)
     assert_equal :open, @router.route(waiting)
     queued = statement(alone: true)
     assert_equal :queued, @router.route(queued)
     refute @router.take_back(lent)
-    @clock[0] += 2 * NeverBlock::Postgres::Router::SHARING_EXPECTED_FOR
+    clock.advance(2 * NeverBlock::Postgres::Router::SHARING_EXPECTED_FOR)
     @router.settle(lent)
     assert_equal [false, lent], [lent.lent, queued.connection]
   end
@@ -256,14 +257,14 @@ class PostgresRouterTest < Minitest::Test
   # When statements queue behind each other, there are more of them than connections: then they are sent together.
   def test_nothing_is_lent_in_a_crowd
     idle(3)
-    lent = Array.new(2) { @router.lend(statement(alone: false), @clock[0]) }
+    lent = Array.new(2) { @router.lend(statement(alone: false), clock.now) }
     crowd = Array.new(NeverBlock::Postgres::Router::CROWDED_DEPTH + 1) { statement(alone: false) }
     crowd.each { |request| assert_equal :placed, @router.route(request) }
     lent.each { |connection| assert @router.take_back(connection) }
-    assert_nil @router.lend(statement(alone: false), @clock[0])
+    assert_nil @router.lend(statement(alone: false), clock.now)
 
     crowd.each { |request| over(request) }
-    assert @router.lend(statement(alone: false), @clock[0]), "the crowd is over"
+    assert @router.lend(statement(alone: false), clock.now), "the crowd is over"
   end
 
   # Connections in advance, as many as WarmStart asks for.
@@ -278,7 +279,7 @@ class PostgresRouterTest < Minitest::Test
   def test_an_extra_connection_takes_the_place_of_one_that_rests_with_other_session_defaults
     place(busy = statement(alone: true))
     old, recent = idle(2).map(&:connection)
-    [old, recent, busy.connection].zip([0.0, 99.5, 0.0]) { |connection, heard| connection.define_singleton_method(:heard) { heard } }
+    [old, recent, busy.connection].zip([100, 0.5, 100]) { |connection, seconds| (clock.now - seconds).then { |heard| connection.define_singleton_method(:heard) { heard } } }
     refute @router.begin_extra(:plain, 3), "there are three"
     assert @router.begin_extra(:others, 1)
     assert_same old, @router.victim
@@ -297,7 +298,7 @@ class PostgresRouterTest < Minitest::Test
     @router.victim = nil
     @router.not_opened(opening, RuntimeError.new("the server is away"))
     over(busy)
-    @clock[0] += 2 * NeverBlock::Postgres::Backoff::LONGEST_PAUSE
+    clock.advance(2 * NeverBlock::Postgres::Backoff::LONGEST_PAUSE)
     assert_equal :open, @router.route(statement(alone: true, session_defaults: :others)), "one attempt is under way"
     waiting = [true, true, false, false].map { |alone| statement(alone:, session_defaults: :others) }
     assert_equal [:queued] * 4, waiting.map { |request| @router.route(request) }
@@ -320,7 +321,7 @@ class PostgresRouterTest < Minitest::Test
 
   def statement(alone:, fingerprint: nil, session_defaults: :plain)
     NeverBlock::Postgres::Statement.new("select 1", session_defaults:, alone:, fingerprint:).tap do |statement|
-      statement.singleton_class.attr_reader :asked
+      statement.singleton_class.attr_accessor :asked
       statement.define_singleton_method(:wake) { @asked = true }
       statement.define_singleton_method(:granted) { |connection| (self.connection = connection).push(self) }
     end

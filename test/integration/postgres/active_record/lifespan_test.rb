@@ -54,7 +54,7 @@ class PostgresActiveRecordLifespanTest < Minitest::Test
   # Active Record's own defaults, and the values that turn an option off.
   def test_defaults
     with_items { |items| assert_equal [300, 600], limits(items) }
-    with_items(idle_timeout: 0, keepalive: false) { |items| assert_equal [0, 0], limits(items) }
+    with_items(idle_timeout: 0, keepalive: false) { |items| assert_equal [nil, nil], limits(items) }
     with_items(idle_timeout: 20, keepalive: true) { |items| assert_equal [20, 600], limits(items) }
   end
 
@@ -62,9 +62,16 @@ class PostgresActiveRecordLifespanTest < Minitest::Test
     assert_raises(NeverBlock::ConfigurationError) { with_items(max_age: "soon") { |items| items.count } }
   end
 
+  # How long a connection was neither used nor heard of, in seconds, and the share of limits that applies to it.
+  Age = Struct.new(:since_use, :since_message, :share)
+
   private
 
-  def database(items) = items.with_connection { |connection| connection.instance_variable_get(:@database) }
+  def database(items) = items.with_connection(&:multiplexed)
 
-  def limits(items) = multiplexer(database(items)).lifespan.instance_variable_get(:@limits).values_at(:idle_timeout, :keepalive)
+  # @return [Array<Integer, nil>] seconds after which a connection is idle for too long, and after which it is probed
+  def limits(items)
+    lifespan = multiplexer(database(items)).lifespan
+    %i[idle? quiet?].map { |past| (0..700).find { |seconds| lifespan.public_send(past, Age.new(seconds, seconds, 1)) } }
+  end
 end

@@ -92,7 +92,7 @@ class PostgresActiveRecordWanderingTest < Minitest::Test
   # An adapter exists when the block begins, but is not in use.
   def with_wanderers(**options)
     with_items(loop: false, **options) do |items|
-      @database = items.lease_connection.instance_variable_get(:@database)
+      @database = items.lease_connection.multiplexed
       ActiveRecord::Base.connection_handler.clear_active_connections!(:all)
       assert_idle
       NeverBlock::Postgres::Databases.log = ->(line, _level) { @logged << line } # keep warnings about leases held until check-in

@@ -16,10 +16,9 @@ module NeverBlockTest
 
       # @return [Array<String>] the state of each connection that is not idle
       def unrest(database)
-        multiplexer = database.instance_variable_get(:@multiplexer)
-        multiplexer.pool.connections.reject(&:idle?).map do |real|
-          states = %i[@holder @draining @relieving @asking @stale @inquiry @reader @flushing @sent @outbox].map { |name| "#{name} #{real.instance_variable_get(name).inspect[0, 300]}" }
-          [*states, "head abandoned: #{real.head&.awaited&.abandoned?}"].join(", ")
+        database.multiplexer.pool.connections.reject(&:idle?).map do |real|
+          states = %i[holder draining relieving asking put_off stale inquiry].map { |name| "#{name} #{real.public_send(name).inspect[0, 300]}" }
+          [real.inspect, *states, "head abandoned: #{real.head&.awaited&.abandoned?}"].join(", ")
         end
       end
 

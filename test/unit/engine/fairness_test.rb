@@ -87,7 +87,6 @@ class FairnessTest < Minitest::Test
   end
 
   # Far fewer switches than a turn may have, but a long computation between them.
-  slow "tasks that compute"
   def test_the_kernel_is_polled_between_computing_fibers
     in_loop do
       scheduler = Fiber.scheduler

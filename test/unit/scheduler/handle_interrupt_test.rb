@@ -77,7 +77,6 @@ class HandleInterruptTest < Minitest::Test
     end
   end
 
-  slow "it computes"
   def test_on_blocking_raises_it_only_at_a_wait
     each_kind do |log|
       mask(Exception => :on_blocking) { hold(3) && log << :masked && sleep(5) && log << :never }

@@ -238,6 +238,24 @@ class ServerBodiesTest < Minitest::Test
     end
   end
 
+  # An IO has a path since Ruby 3.2, which need not lead to its content.
+  {
+    "a pipe" => -> { IO.pipe.then { |reader, writer| writer.write("hello") && writer.close || reader } },
+    "a popen" => -> { IO.popen("echo hello").tap { |io| io.define_singleton_method(:each) { |&block| block.call(read.chomp) } } },
+    "a popen whose command is a path" => -> { IO.popen("./Rakefile; echo hello", err: File::NULL).tap { |io| io.define_singleton_method(:each) { |&block| block.call(read.chomp) } } },
+    "an unlinked File" => -> { unlinked { |path| File.open(path, "r+") } },
+    "a replaced File" => -> { unlinked { |path| File.open(path, "r+") }.tap { |file| File.write(file.path, "another") && replaced << file.path } },
+    "an unlinked Tempfile" => -> { Tempfile.new.tap { |file| file.write("hello") && file.rewind && file.unlink } },
+    "a to_path that is nil" => -> { Body.new(to_path: -> {}, each: ->(&block) { block.call("hello") }) }
+  }.each do |name, body|
+    define_method(:"test_the_content_of_#{name.tr(" ", "_")}") do
+      serve { |_env| [200, {}, instance_exec(&body)] }
+      assert_equal [200, "hello"], ask(get).then { |answer| [answer.status, answer.body] }
+    ensure
+      replaced.each { |path| File.unlink(path) }
+    end
+  end
+
   # No process writes to it: opening it would block the whole server.
   def test_a_file_that_is_a_fifo
     Dir.mktmpdir do |folder|
@@ -353,6 +371,14 @@ class ServerBodiesTest < Minitest::Test
   end
 
   private
+
+  def unlinked
+    path = File.join(Dir.tmpdir, "nb#{Process.pid}#{rand(1 << 60)}")
+    File.write(path, "hello")
+    yield(path).tap { File.unlink(path) }
+  end
+
+  def replaced = @replaced ||= []
 
   def to_path(content)
     file = Tempfile.new("body", binmode: true)

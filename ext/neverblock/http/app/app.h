@@ -228,7 +228,7 @@ VALUE nb_refusals_stats(nb_server_t *);
 /* env.c */
 extern VALUE nb_key_input;
 void nb_env_init(nb_server_t *);
-VALUE nb_env_remote(nb_connection_t *);        /* the client's address as a String */
+VALUE nb_env_remote(nb_connection_t *);        /* the client's address as a String; "unknown" once it has left */
 VALUE nb_env_address(nb_request_t *);          /* … or the one that a trusted proxy tells */
 VALUE nb_env_asked(nb_request_t *);            /* " (GET /path)", for messages */
 VALUE nb_env_build(nb_request_t *, const char *bytes, const nb_head_t *);
@@ -270,7 +270,8 @@ void nb_respond_interim(nb_request_t *, VALUE head);
 void nb_init_response(void);
 
 /* response_body.c */
-void nb_body_open_file(nb_request_t *, VALUE body, ID to_path, bool *has_length, uint64_t *length);
+bool nb_body_open_file(nb_request_t *, VALUE body, ID to_path); /* false: it has no file to send */
+uint64_t nb_body_file_size(const nb_request_t *);
 void nb_body_array(nb_request_t *, VALUE array);
 void nb_body_file(nb_request_t *);
 void nb_body_each(nb_request_t *, VALUE body);

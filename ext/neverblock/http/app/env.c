@@ -18,7 +18,7 @@ static const char *const method_names[NB_METHODS] = {"", "GET", "HEAD", "POST", 
 
 static VALUE keys[NB_KNOWN_NAMES];
 static VALUE methods[NB_METHODS];
-static VALUE empty, chunked, protocol_10, protocol_11, http, https, on, port_of_https, shared_values[8];
+static VALUE empty, unknown, chunked, protocol_10, protocol_11, http, https, on, port_of_https, shared_values[8];
 static struct {
     VALUE method, path, query, protocol, name, port, remote, uri, hijack, hints, interim, finished, host, scheme, https;
 } key;
@@ -155,6 +155,7 @@ static void add_server(nb_server_t *server, VALUE env, const char *bytes, const 
 
 static VALUE address_text(nb_server_t *server, const uint8_t *address) {
     char text[NB_ADDRESS_TEXT];
+    if (!address) return unknown;
     if (!NIL_P(server->remote) && memcmp(server->remote_address, address, 16) == 0) return server->remote;
     nb_address_text(text, address);
     memcpy(server->remote_address, address, 16);
@@ -182,7 +183,8 @@ VALUE nb_env_asked(nb_request_t *request) {
 static bool trusts_peer(nb_connection_t *connection) {
     const nb_settings_t *settings = &nb_server_of(connection)->settings;
     if (connection->local && !connection->has_proxy_header) return settings->trusts_local;
-    return nb_trusts(&connection->transport->settings.trusted, nb_connection_address(connection));
+    const uint8_t *address = nb_connection_address(connection);
+    return address && nb_trusts(&connection->transport->settings.trusted, address);
 }
 
 static void set_scheme(VALUE env, const nb_head_t *head, nb_scheme_t scheme) {
@@ -297,6 +299,7 @@ void nb_init_env(void) {
     for (size_t i = 0; i < sizeof common_values / sizeof *common_values; i++)
         shared_values[i] = constant(common_values[i]);
     empty = constant("");
+    unknown = constant("unknown");
     chunked = constant("chunked");
     http = constant("http");
     https = constant("https");

@@ -236,6 +236,11 @@ static bool is_streamed(nb_server_t *server, const char *path, size_t length) {
 
 static void begin(nb_connection_t *connection, char *bytes, size_t length, const nb_head_t *head) {
     nb_server_t *server = nb_server_of(connection);
+    if (!nb_connection_address(connection)) { /* no app is to run for an unknown client, which gets no response */
+        server->net.dropped++;
+        nb_connection_close(connection);
+        return;
+    }
     nb_request_t *request = request_new(connection);
     server->requests_total++;
     request->arrived = connection->began;

@@ -99,7 +99,7 @@ static kind_t kind_of(nb_request_t *request, VALUE *body, VALUE hijack) {
     if (RTEST(hijack)) return BODY_HIJACK;
     if (RB_TYPE_P(*body, T_ARRAY)) return BODY_ARRAY;
     if (bodiless(request->status) && request->status != 101) return BODY_NONE;
-    if (rb_respond_to(*body, id_to_path)) return BODY_FILE;
+    if (rb_respond_to(*body, id_to_path) && nb_body_open_file(request, *body, id_to_path)) return BODY_FILE;
     if (rb_respond_to(*body, id_to_ary)) {
         VALUE list = rb_funcall(*body, id_to_ary, 0);
         if (!NIL_P(list)) *body = list;
@@ -167,8 +167,9 @@ static VALUE send_response(VALUE argument) {
             fields.has_length = !(request->head_only && total == 0);
             fields.length = total;
         }
-    } else if (kind == BODY_FILE) {
-        nb_body_open_file(request, body, id_to_path, &fields.has_length, &fields.length);
+    } else if (kind == BODY_FILE && !fields.has_length) {
+        fields.has_length = true;
+        fields.length = nb_body_file_size(request);
     }
     if (nb_server_is_forked(request->server)) return Qnil; /* by one of the methods that were called until here */
     end_head(request, &fields, bodiless(status) && kind == BODY_ARRAY ? BODY_NONE : kind);

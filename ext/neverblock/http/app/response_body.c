@@ -208,19 +208,36 @@ void nb_body_hijack(nb_request_t *request, VALUE callback) {
 }
 
 /* ---- files ---- */
-void nb_body_open_file(nb_request_t *request, VALUE body, ID to_path, bool *has_length, uint64_t *length) {
+static bool is_same_file(int fd, int other) {
+    struct stat about, others;
+    return fstat(fd, &about) == 0 && fstat(other, &others) == 0 && about.st_dev == others.st_dev &&
+           about.st_ino == others.st_ino;
+}
+
+/* An IO has a path since Ruby 3.2, which need not lead to its file: nil for a pipe, a command for a popen, the former
+ * path of an unlinked file. */
+bool nb_body_open_file(nb_request_t *request, VALUE body, ID to_path) {
     VALUE path = rb_funcallv(body, to_path, 0, NULL);
+    if (NIL_P(path)) return false;
     FilePathValue(path);
     int fd = open(RSTRING_PTR(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for a writer otherwise */
+    VALUE io = rb_io_check_io(body); /* a Tempfile has one */
+    if (!NIL_P(io) && (fd < 0 || !is_same_file(fd, rb_io_descriptor(io)))) {
+        if (fd >= 0) close(fd);
+        return false;
+    }
     struct stat about;
     if (fd < 0) rb_sys_fail_str(path);
     request->file = fd; /* closed with the request */
     if (fstat(fd, &about) < 0 || !S_ISREG(about.st_mode))
         rb_raise(rb_path2class("NeverBlock::ProtocolError"),
                  "the app's body has the path %+"PRIsVALUE", which is not a regular file", path);
-    if (*has_length) return;
-    *has_length = true;
-    *length = (uint64_t)about.st_size;
+    return true;
+}
+
+uint64_t nb_body_file_size(const nb_request_t *request) {
+    struct stat about;
+    return fstat(request->file, &about) < 0 ? 0 : (uint64_t)about.st_size;
 }
 
 static void append_file(nb_request_t *request, size_t length) {

@@ -32,6 +32,7 @@ bool nb_address_limit_acquire(nb_connection_t *connection) {
     unsigned most = transport->settings.max_connections_per_address;
     if (!most || connection->awaits_proxy || (connection->local && !connection->has_proxy_header)) return true;
     const uint8_t *address = nb_connection_address(connection);
+    if (!address) return true; /* it has left: nothing will be done for it */
     if (nb_trusts(&transport->settings.trusted, address)) return true;
     count_t *count = count_of(transport, address);
     if (count->connections >= most) {

@@ -33,14 +33,14 @@ static void copy_address(nb_connection_t *connection, const struct sockaddr_stor
     }
 }
 
-/* An address that came with the accepted descriptor is known already. Another is asked for when it is first needed. */
+/* An address that came with the accepted descriptor is known already. Another is asked for when it is first needed. The
+ * kernel doesn't tell it any more after a reset: NULL, and the client has left. */
 const uint8_t *nb_connection_address(nb_connection_t *connection) {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     if (connection->has_address) return connection->address;
-    if (connection->local || getpeername(connection->watch.fd, (struct sockaddr *)&address, &length) == 0)
-        copy_address(connection, &address);
-    connection->has_address = true;
+    if (!connection->local && getpeername(connection->watch.fd, (struct sockaddr *)&address, &length) < 0) return NULL;
+    copy_address(connection, &address);
     return connection->address;
 }
 

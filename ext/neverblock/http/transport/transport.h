@@ -209,7 +209,7 @@ static inline void nb_connection_close_by(nb_connection_t *connection, nb_close_
 }
 /* The address may be NULL: not known yet. */
 nb_connection_t *nb_connection_open(nb_transport_t *, nb_accepted_t, const struct sockaddr_storage *);
-const uint8_t *nb_connection_address(nb_connection_t *); /* 16 bytes; IPv4 as mapped */
+const uint8_t *nb_connection_address(nb_connection_t *); /* 16 bytes; IPv4 as mapped. NULL: it has left */
 void nb_connection_deadline(nb_connection_t *, uint64_t deadline);
 void nb_connection_break(nb_connection_t *);   /* its close will be a reset */
 void nb_connection_next(nb_connection_t *);    /* its request is over, and another may come */

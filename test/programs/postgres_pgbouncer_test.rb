@@ -206,7 +206,7 @@ class PostgresPgBouncerTest < Minitest::Test
           most = texts = 0
           fibers = Array.new(60) do |number|
             NB.spawn do
-              sleep(number * 0.0003)
+              sleep(number * 0.0003) # real: PgBouncer, which is far away
               connection = database.connection
               while (n = texts += 1) <= 20_000
                 connection.prepare("a", -"select #{n}, $1::int")

@@ -106,7 +106,7 @@ class PostgresProcessesTest < Minitest::Test
     with_database(connections: 2, timeout: 60) do |database|
       in_loop do
         over = false
-        NB.spawn { GC.compact && sleep(0.001) until over }
+        NB.spawn { GC.compact && sleep(0.001) until over } # real: the database answers in between
         3.times do |round|
           texts = Array.new(100) { |n| "select $1::text as n#{n % 50}" }
           rows = NB.concurrently(100.times.to_a, limit: 100) { |n| one(database.exec(texts[n], ["#{round} #{n}"])) }

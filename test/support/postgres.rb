@@ -133,7 +133,7 @@ module NeverBlockTest
       deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + LIMIT
       while postmaster == process
         raise "it did not end:\n#{log}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
-        sleep 0.01
+        sleep 0.01 # real: the postmaster ends
       end
     end
 

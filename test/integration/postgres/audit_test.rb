@@ -122,7 +122,7 @@ class PostgresAuditIntegrationTest < Minitest::Test
           pass_until("a connection") { outcome(NB.spawn { database.exec("select $1::int", [1]) }).then { |value| PG::Result === value } }
           proxy.answers(bytes)
           task = NB.spawn { database.exec("select $1::int", [2]) }
-          sleep 0.01
+          sleep 0.01 # real: the database answers meanwhile; the cut may come before or after
           proxy.cut
           proxy.resume
           value = outcome(task)

@@ -234,7 +234,7 @@ class PostgresBetweenTest < Minitest::Test
         4.times { database.exec(read, ["0"]) }
         reads = 0
         real(database).pg.define_singleton_method(:consume_input) do
-          Fiber.blocking { sleep 0.03 } if (reads += 1) == 2
+          Fiber.blocking { sleep 0.03 } if (reads += 1) == 2 # real: the database's next answer arrives meanwhile
           super()
         end
         first = NB.spawn { one(database.exec(read, ["1"])) }
@@ -312,12 +312,13 @@ class PostgresBetweenTest < Minitest::Test
   # A fork while a connection is being prepared: the child's exit must not end the connection for the parent.
   slow "it starts another database"
   def test_a_fork_while_a_connection_is_made_ready
-    making = ready = nil
+    making = nil
+    ready = Thread::Queue.new
     connect = lambda do
       pg = PG.connect(url)
       pg.define_singleton_method(:parameter_status) do |name|
         making = true
-        sleep 0.001 until ready
+        ready.pop
         super(name)
       end
       pg
@@ -327,7 +328,7 @@ class PostgresBetweenTest < Minitest::Test
       asking = NB.spawn { one(database.exec("select 42")) }
       pass_until("the connection") { making }
       Process.wait(fork { GC.start })
-      ready = true
+      ready.close
       assert_equal "42", asking.value
     end
   ensure

@@ -96,7 +96,7 @@ class PostgresBurstsTest < Minitest::Test
   def burst(count, connections: 6, fire: false, **options)
     with_database(connections:, timeout: 15, **options) do |database|
       burning = fire
-      arson = Thread.new { end_a_backend && sleep(0.05) while burning } if fire
+      arson = Thread.new { end_a_backend && sleep(0.05) while burning } if fire # real: the database ends a back end
       yield database
       burning = false
       arson&.join
@@ -290,7 +290,7 @@ class PostgresBurstsTest < Minitest::Test
 
   # Connections that were ended a moment ago are probed before they are used.
   def works_still(database)
-    sleep NeverBlock::Postgres::PipelinedConnection::PROBE_AFTER
+    sleep NeverBlock::Postgres::PipelinedConnection::PROBE_AFTER # real: back ends of the database end
     in_loop { assert_equal 50.times.map(&:to_s), NB.concurrently(50.times.to_a, limit: 50) { |n| one(database.exec("select #{n} as n")) } }
   end
 end

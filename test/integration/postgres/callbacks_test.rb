@@ -15,7 +15,7 @@ class PostgresCallbacksTest < Minitest::Test
         share(database)
         tasks = Array.new(30) do |n|
           slow = Object.new
-          slow.define_singleton_method(:to_s) { sleep(0.002) && n.to_s }
+          slow.define_singleton_method(:to_s) { 2.times { NB.pass } && n.to_s }
           NB.spawn { one(database.exec("select $1::text as n", [n.even? ? slow : n])) }
         end
         assert_equal 30.times.map(&:to_s), tasks.map(&:value)
@@ -107,7 +107,10 @@ class PostgresCallbacksTest < Minitest::Test
           NB.spawn do
             database.connect do |connection|
               heard = nil
-              connection.set_notice_receiver { |notice| sleep(0.001) && heard = notice.error_message }
+              connection.set_notice_receiver do |notice|
+                NB.pass
+                heard = notice.error_message
+              end
               [one(connection.exec("select remark(#{n})")), heard[/\d+/]]
             end
           end

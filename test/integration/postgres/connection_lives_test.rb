@@ -129,7 +129,7 @@ class PostgresConnectionLivesTest < Minitest::Test
       at_once += 1
       most = [most, at_once].max
       opened << now
-      sleep(0.05)
+      sleep(0.05) # real: a server that takes so long to let a connection in
       PG.connect(url)
     ensure
       at_once -= 1
@@ -255,11 +255,13 @@ class PostgresConnectionLivesTest < Minitest::Test
           NeverBlock.run do
             puts address.call
             ENV["NEVERBLOCK_TEST_NAMES"] = "db.test=0:127.0.0.2"
+            # real: the servers behind the name
             sleep 0.01 until address.call == "127.0.0.2"
             puts address.call
           end
           ENV["NEVERBLOCK_TEST_NAMES"] = "db.test=0:127.0.0.1"
-          sleep 0.01 until address.call == "127.0.0.1" # outside of a loop
+          # real: the servers behind the name, outside of a loop
+          sleep 0.01 until address.call == "127.0.0.1"
           puts address.call
         RUBY
         assert_equal %w[127.0.0.1 127.0.0.2 127.0.0.1], output.split

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "minitest/mock"
+require "support/virtual_time"
 require_relative "../../support/database"
 
 # Connections that are opened, waited for, abandoned and lost.
@@ -38,8 +39,9 @@ class PostgresConnectionsTest < Minitest::Test
 
   def test_whoever_gives_up_while_a_connection_is_opened_leaves_none_half_open
     opened = []
+    gate = Thread::Queue.new
     connect = lambda do
-      sleep 0.05
+      gate.pop
       PG.connect(url).tap { |pg| opened << pg }
     end
     database = NeverBlock::Postgres.new(connect, connections: 2, log: @logged.method(:<<))
@@ -47,6 +49,7 @@ class PostgresConnectionsTest < Minitest::Test
       tasks = Array.new(6) { |n| NB.spawn { n.even? ? database.exec("select 1") : database.transaction { |connection| connection.exec("select 1") } } }
       pass_until("the openings") { database.stats[:opening] == 2 }
       tasks.each(&:cancel)
+      2.times { gate << 1 }
       pass_until("their connections") { database.stats.values_at(:opening, :idle) == [0, 2] }
       assert_equal "1", one(database.exec("select 1"))
       assert_equal 2, opened.size
@@ -59,7 +62,7 @@ class PostgresConnectionsTest < Minitest::Test
     opened = 0
     connect = lambda do
       opened += 1
-      sleep 0.02
+      sleep 0.02 # real: a server that takes so long to respond
       raise PG::ConnectionBad, "no server" if opened == 1
       PG.connect(url)
     end
@@ -148,17 +151,19 @@ class PostgresConnectionsTest < Minitest::Test
 
   slow "it starts the database again"
   def test_connections_that_died_while_they_were_idle
-    with_database(connections: 3) do |database|
-      in_loop do
-        database.exec("create table if not exists died (n int)")
-        [-> { database.exec("insert into died values (1)") }, -> { database.transaction { |connection| connection.exec("insert into died values (1)") } }].each do |write|
-          write.call
-          sleep NeverBlock::Postgres::PipelinedConnection::PROBE_AFTER + 0.05
-          ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
-          pass_until("their end") { backends.zero? }
-          write.call
+    NeverBlockTest::VirtualTime.during do |clock|
+      with_database(connections: 3) do |database|
+        in_loop do
+          database.exec("create table if not exists died (n int)")
+          [-> { database.exec("insert into died values (1)") }, -> { database.transaction { |connection| connection.exec("insert into died values (1)") } }].each do |write|
+            write.call
+            clock.advance(NeverBlock::Postgres::PipelinedConnection::PROBE_AFTER + 0.05)
+            ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
+            pass_until("their end") { backends.zero? }
+            write.call
+          end
+          assert_equal "4", one(database.exec("select count(*) from died"))
         end
-        assert_equal "4", one(database.exec("select count(*) from died"))
       end
     end
   end
@@ -173,7 +178,7 @@ class PostgresConnectionsTest < Minitest::Test
         database.exec("create table if not exists ending (n int)")
         before = physical(database).first.tap { ask("select pg_terminate_backend(#{_1.pid})") }
         assert before.pg.socket_io.wait_readable(10), "its last words"
-        sleep NeverBlock::Postgres::PipelinedConnection::PROBE_AFTER + 0.05
+        sleep NeverBlock::Postgres::PipelinedConnection::PROBE_AFTER + 0.05 # real: a back end that announced its end
         assert_empty capture_io { database.exec("insert into ending values (1)") }.last
         assert_match(/terminating connection due to administrator command/, before.broken.message)
         assert_equal "1", one(database.exec("select count(*) from ending"))

@@ -109,7 +109,7 @@ class PostgresOwnershipTest < Minitest::Test
           held = nil
           mine = NB.spawn { database.transaction { |connection| (held = connection).exec("select pg_sleep(0.003)") } }
           pass_until("its transaction") { held }
-          sleep 0.001 + n % 6 * 0.0005
+          sleep 0.001 + n % 6 * 0.0005 # real: the database runs a statement of 3 ms
           held.cancel unless held.finished?
           outcome(mine)
         end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/virtual_time"
 require_relative "../../support/database"
 require_relative "../../support/delay_proxy"
 
@@ -179,8 +180,8 @@ class PostgresPipelineTest < Minitest::Test
   def test_timeouts_and_cuts_cross_no_rows
     with_database(connections: 3) do |database|
       in_loop do
-        killer = NB.spawn { 6.times { sleep(0.05) && ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'") } }
         answered = lost = late = 0
+        killer = NB.spawn { 6.times { |round| pass_until("answers") { answered + lost + late >= 40 * round } && ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'") } }
         NB.concurrently(30.times.to_a, limit: 30) do |n|
           12.times do |round|
             wanted = Array.new(5) { |m| "#{n} #{round} #{m}" }
@@ -208,10 +209,13 @@ class PostgresPipelineTest < Minitest::Test
       in_loop do
         holder = NB.spawn { database.exec("select pg_sleep(60)") }
         pass_until("the sleeper") { database.stats[:held] == 1 }
-        ask = ->(n) { -> { NB.timeout(0.05) { database.exec("select #{n}") } rescue $!.class } } # standard:disable Style/RescueModifier
-        ended = NB.spawn { NeverBlock.pipeline(ask[1], ask[2], -> { sleep 0.3 }) }
-        sleep 0.1
+        gave_up = []
+        ask = ->(n) { -> { assert_raises(NeverBlock::TimeoutError) { NB.timeout(0.05) { database.exec("select #{n}") } }.class.tap { |kind| gave_up << kind } } }
+        gate = Thread::Queue.new
+        ended = NB.spawn { NeverBlock.pipeline(ask[1], ask[2], -> { gate.pop }) }
+        pass_until("both have given up") { gave_up.size == 2 }
         holder.cancel
+        gate << 1
         assert_equal [NeverBlock::TimeoutError] * 2, ended.value.first(2)
         pass_until("the connection") { database.stats.values_at(:held, :queued, :in_flight) == [0, 0, 0] }
         assert_equal "1", one(database.exec("select 1 for update"))
@@ -236,13 +240,15 @@ class PostgresPipelineTest < Minitest::Test
   # The connection is found dead when the statements are to be sent: each finds another one.
   slow "a database that is far away"
   def test_a_connection_that_died_before
-    with_database(connections: 1) do |database|
-      in_loop do
-        database.exec("select 1")
-        sleep NeverBlock::Postgres::PipelinedConnection::PROBE_AFTER + 0.05
-        ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
-        pass_until("its end") { backends.zero? }
-        assert_equal %w[1 2 3], NeverBlock.pipeline(*(1..3).map { |n| -> { one(database.exec("select #{n}")) } })
+    NeverBlockTest::VirtualTime.during do |clock|
+      with_database(connections: 1) do |database|
+        in_loop do
+          database.exec("select 1")
+          clock.advance(NeverBlock::Postgres::PipelinedConnection::PROBE_AFTER + 0.05)
+          ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
+          pass_until("its end") { backends.zero? }
+          assert_equal %w[1 2 3], NeverBlock.pipeline(*(1..3).map { |n| -> { one(database.exec("select #{n}")) } })
+        end
       end
     end
   end
@@ -270,14 +276,16 @@ class PostgresPipelineTest < Minitest::Test
     with_database(connections: 2) do |database|
       in_loop do
         tasks = []
+        gate = Thread::Queue.new
         NeverBlock.pipeline(lambda do
           locals = Thread.current.keys.to_h { |key| [key, Thread.current[key]] }
           tasks << Fiber.scheduler.background do
             locals.each { |key, value| Thread.current[key] = value }
-            sleep 0.01
+            gate.pop
             one(database.exec("select 9"))
           end
         end)
+        gate << 1
         assert_equal ["9"], tasks.map(&:value)
       end
     end

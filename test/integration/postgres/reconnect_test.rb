@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "minitest/mock"
+require "support/virtual_time"
 require_relative "../../support/database"
 
 # A server that is unreachable for a while, and more waiting requests than the limit.
@@ -98,19 +99,19 @@ class PostgresReconnectTest < Minitest::Test
 
   def test_pauses_grow_and_end
     backoff = NeverBlock::Postgres::Backoff.new
-    clock = 100.0
-    backoff.define_singleton_method(:now) { clock }
-    refute_predicate backoff, :active?
-    assert_equal 0.0, backoff.left
-    pauses = Array.new(8) { backoff.failed(PG::ConnectionBad.new("no server")) && nil || backoff.left }
-    assert_includes 0.025..0.05, pauses.first
-    assert_includes 0.5..1.0, pauses.last
-    assert_equal "no server", backoff.since(100.0).message
-    assert_nil backoff.since(100.1)
-    clock += 2
-    assert_equal 0.0, backoff.left
-    backoff.succeeded
-    refute_predicate backoff, :active?
+    NeverBlockTest::VirtualTime.during do |clock|
+      refute_predicate backoff, :active?
+      assert_equal 0.0, backoff.left
+      pauses = Array.new(8) { backoff.failed(PG::ConnectionBad.new("no server")) && nil || backoff.left }
+      assert_includes 0.025..0.05, pauses.first
+      assert_includes 0.5..1.0, pauses.last
+      assert_equal "no server", backoff.since(clock.now).message
+      assert_nil backoff.since(clock.now + 0.1)
+      clock.advance(2)
+      assert_equal 0.0, backoff.left
+      backoff.succeeded
+      refute_predicate backoff, :active?
+    end
   end
 
   def test_as_many_wait_as_may

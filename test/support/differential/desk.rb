@@ -84,6 +84,7 @@ module NeverBlockTest
           connection.execute("UPDATE authors SET age = age WHERE id = 1")
           foreign.send_query("UPDATE authors SET age = age WHERE id = 1")
           looking = other
+          # real: the database lets the other session wait
           sleep 0.001 while looking.exec("SELECT FROM pg_locks WHERE pid = #{foreign.backend_pid} AND NOT granted").ntuples.zero?
           connection.execute("UPDATE authors SET age = age WHERE id = 2")
         end
@@ -123,7 +124,7 @@ module NeverBlockTest
       def done_promise(promise) = wait(Kernel.instance_method(:instance_variable_get).bind_call(promise, :@future_result)) && promise
 
       def wait(future)
-        sleep 0.001 while future.pending?
+        sleep 0.001 while future.pending? # real: a thread of Active Record asks the database
         true
       end
 

@@ -2,12 +2,14 @@
 
 require "test_helper"
 require "support/fake_multiplexer"
+require "support/virtual_time"
 
 # A multiplexer's work with statements, leases and connections, without a server. The choice of a connection:
 # test/unit/postgres/router_test.rb. With a server: test/integration/postgres/sharing_test.rb and
 # test/integration/postgres/changed_sessions_test.rb.
 class PostgresMultiplexerTest < Minitest::Test
   include NeverBlockTest::FakeMultiplexer
+  include NeverBlockTest::VirtualTime
 
   def test_statements_share_one_connection
     in_loop do
@@ -58,7 +60,7 @@ class PostgresMultiplexerTest < Minitest::Test
     in_loop do
       multiplexer = multiplexer { |sql| fake.ok unless sql.start_with?("update") }
       multiplexer.run(statement("select 1")) # so that the connection is open
-      error = assert_raises(NeverBlock::TimeoutError) { NB.timeout(0.15) { multiplexer.run(statement("update t set a = 1", kind: :write)) } }
+      error = assert_raises(NeverBlock::TimeoutError) { NB.timeout(15) { multiplexer.run(statement("update t set a = 1", kind: :write)) } }
       assert_includes error.message, "whether it was executed is unknown"
     end
   end
@@ -75,11 +77,11 @@ class PostgresMultiplexerTest < Minitest::Test
 
   def test_a_lease_has_its_connection_alone
     in_loop do
-      multiplexer = multiplexer(connections: 1, shares: false, timeout: 0.15)
+      multiplexer = multiplexer(connections: 1, shares: false, timeout: 15)
       lease = multiplexer.lease(defaults, purpose: "LISTEN news")
       assert_equal :leased, lease.connection.state
       error = assert_raises(NeverBlock::Postgres::PoolTimeout) { multiplexer.run(statement("select 1", alone: true)) }
-      assert_match(/no connection was free within 0\.15 s: 1 of 1 are held \(LISTEN news/, error.message)
+      assert_match(/no connection was free within 15 s: 1 of 1 are held \(LISTEN news/, error.message)
       lease.give_back
       assert_equal "SELECT 1", multiplexer.run(statement("select 1")).cmd_status
       assert_equal 1, multiplexer.tally.to_h[:waits][:timeouts]

@@ -177,7 +177,7 @@ class PostgresRouterTest < Minitest::Test
     @timings.record(slow = -"slow", 1.0)
     place(write = statement(alone: true))
     over(write)
-    clock.advance(NeverBlock::Postgres::Router::WRITES_EXPECTED_FOR)
+    clock.advance(NeverBlock::Postgres::Router::WRITES_EXPECTED_FOR + 0.001)
     sleepers = Array.new(4) { statement(alone: true, fingerprint: slow) }
     assert_equal :placed, @router.route(sleepers[0])
     2.times { |n| place(sleepers[n + 1]) }
@@ -199,7 +199,7 @@ class PostgresRouterTest < Minitest::Test
       sleepers[2].asked = false
       @router.nudge
       assert_equal n == 1, sleepers[2].asked
-      clock.advance(NeverBlock::Postgres::Router::WRITES_EXPECTED_FOR)
+      clock.advance(NeverBlock::Postgres::Router::WRITES_EXPECTED_FOR + 0.001)
     end
     assert_equal :placed, @router.route(sleepers[2])
   end

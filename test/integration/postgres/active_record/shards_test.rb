@@ -181,7 +181,9 @@ class PostgresActiveRecordShardsTest < Minitest::Test
         NB.spawn { @items.create!(name: "child's") }.value
         assert_equal 1, @items.async_count.value
       end
-      late = @base.connected_to(shard: :asia) { NB.spawn { sleep(0.01) && @items.create!(name: "late") } }
+      gate = Thread::Queue.new
+      late = @base.connected_to(shard: :asia) { NB.spawn { gate.pop && @items.create!(name: "late") } }
+      gate << 1
       late.value
       assert_equal({eu: [], us: ["child's"], asia: ["late"]}, orders)
     end

@@ -25,7 +25,7 @@ class RailsCommandsTest < Minitest::Test
       console_and_rake
       databases_as_sql
       generator
-      generator_with_sqlite
+      generator_with_other_databases
       server_in_the_background
       settings_that_are_wrong
       system_tests
@@ -172,19 +172,34 @@ class RailsCommandsTest < Minitest::Test
     assert_match(/identical|unchanged/, @app.run("bin/rails", "generate", "neverblock:install"))
   end
 
-  # The output of `rails new`, since 8.1 and before.
-  def generator_with_sqlite
-    {"max_connections" => "a", "pool" => "b"}.each do |word, folder|
-      @app.write("#{folder}/config/database.yml", "default: &default\n  adapter: sqlite3\n  #{word}: <%= ENV.fetch(\"RAILS_MAX_THREADS\") { 5 } %>\n  timeout: 5000\n")
-      @app.run("-rbundler/setup", "-e", <<~RUBY)
-        require "rails/generators"
-        require "generators/neverblock/install/install_generator"
-        Neverblock::Generators::InstallGenerator.start([], destination_root: "#{folder}")
-      RUBY
-      assert_match(/^  adapter: sqlite3\n  #{word}: 20$/, @app.read("#{folder}/config/database.yml"))
-      assert_match(/a connection of its own\.\n# Their number is max_connections/, @app.read("#{folder}/config/neverblock.rb"))
-      FileUtils.rm_rf("#{@app.folder}/#{folder}")
+  # What `rails new` writes, since 8.1 and before: our adapters where there is one, a larger pool elsewhere, and both are said.
+  def generator_with_other_databases
+    small = '<%= ENV.fetch("RAILS_MAX_THREADS") { 5 } %>'
+    limit = /^connections: 12 is the limit of each database in each process; pool: and max_connections: have no effect\./
+    {"adapter: sqlite3\n  max_connections: #{small}" => ["adapter: sqlite3\n  max_connections: 20", nil],
+     "adapter: sqlite3\n  pool: #{small}" => ["adapter: sqlite3\n  pool: 20", nil],
+     "adapter: mysql2\n  pool: 5" => ["adapter: mysql2\n  pool: 5", /^pool: 5 is the limit of each process: .* fails after 5 s\. Write 20\./],
+     "adapter: trilogy\n  max_connections: #{small}" => ["adapter: neverblock_mysql\n  connections: 12", limit],
+     "adapter: postgis\n  max_connections: #{small}" => ["adapter: neverblock_postgis\n  connections: 12", limit],
+     "adapter: postgresql\n  pool: 5" => ["adapter: neverblock_postgresql\n  pool: 5", limit]}.each do |before, (after, said)|
+      output, configuration, databases = generated(before)
+      assert_equal after, databases, before
+      said ? assert_match(said, output) : refute_match(/ limit /, output)
+      assert_match((said == limit) ? /^# Requests share the database's connections/ : /^# A request has a connection of its own .*\n# config\/database\.yml\.$/, configuration)
     end
+  end
+
+  # @return [Array(String, String, String)] the generator's output, the configuration, and the lines in place of these
+  def generated(lines)
+    @app.write("other/config/database.yml", "default: &default\n  #{lines}\n  timeout: 5000\n")
+    output = @app.run("-rbundler/setup", "-e", <<~RUBY)
+      require "rails/generators"
+      require "generators/neverblock/install/install_generator"
+      Neverblock::Generators::InstallGenerator.start([], destination_root: "other")
+    RUBY
+    [output, @app.read("other/config/neverblock.rb"), @app.read("other/config/database.yml")[/default\n  (.*)\n  timeout/m, 1]]
+  ensure
+    FileUtils.rm_rf("#{@app.folder}/other")
   end
 
   # It prints that it is one process before it detaches from its terminal.

@@ -3,6 +3,7 @@
 # The judging parts of bin/bench cost: rows, the size of a sample, a process's counters, the verdict, the report. None
 # needs a database.
 require_relative "../test_helper"
+require "minitest/mock"
 require_relative "../../benchmark/bench/options"
 require_relative "../../benchmark/cost/cost"
 require_relative "../../benchmark/cost/samples"
@@ -91,16 +92,15 @@ class BenchmarkCostTest < Minitest::Test
   # Every started process ends; the next row starts new ones.
   def test_processes_that_do_not_all_start_are_ended
     contestants = cost([]).contestants
-    processes = Cost::Processes.new(Processes::Server.new, Cost::ROWS.first, contestants, seconds: 0.3)
     stopped = []
-    children = contestants.to_h do |contestant|
-      child = Object.new
-      child.define_singleton_method(:start) { self }
-      child.define_singleton_method(:await_ready) { contestant.own || raise(Bench::Failure, "ended") }
-      child.define_singleton_method(:stop) { stopped << contestant.name }
-      [contestant, child]
+    child = lambda do |_script, contestant, *, **|
+      Object.new.tap do |one|
+        one.define_singleton_method(:start) { self }
+        one.define_singleton_method(:await_ready) { contestant.own || raise(Bench::Failure, "ended") }
+        one.define_singleton_method(:stop) { stopped << contestant.name }
+      end
     end
-    processes.instance_variable_set(:@children, children)
+    processes = Bench::ChildProcess.stub(:new, child) { Cost::Processes.new(Processes::Server.new, Cost::ROWS.first, contestants, seconds: 0.3) }
     assert_raises(Bench::Failure) { processes.sample(contestants.first, 10) }
     assert_equal contestants.map(&:name), stopped
   end

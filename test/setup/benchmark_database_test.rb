@@ -3,11 +3,14 @@
 # The judging parts of bin/bench database: rows, contestants, a measured process's counters, bars, the report. None
 # needs a database.
 require_relative "../test_helper"
+require_relative "../support/at_call"
 require_relative "../../benchmark/bench/options"
 require_relative "../../benchmark/database/database"
 %w[burst executor long_short mixed_load sustained_load work].each { |file| require_relative "../../benchmark/database/child/#{file}" }
 
 class BenchmarkDatabaseTest < Minitest::Test
+  include NeverBlockTest::AtCall
+
   Database = Bench::Database
 
   # Answers at once and counts requests.
@@ -93,10 +96,14 @@ class BenchmarkDatabaseTest < Minitest::Test
 
   # Otherwise the cost of an operation would be infinite.
   def test_a_measurement_in_which_nothing_was_done_fails
-    load = nil
-    until_its_end = ->(number) { (number <= 2) ? sleep(0) : (sleep 0.001 until load.instance_variable_get(:@stop)) } # each of the two has its turn
+    counted = false
+    until_its_end = ->(number) { (number <= 2) ? sleep(0) : (sleep 0.001 until counted) } # each of the two has its turn
     error = assert_raises(RuntimeError) do
-      measured("neverblock") { |executor| (load = Measured::SustainedLoad.new(until_its_end, executor, fibers: 2, seconds: 0.01, warm: 0.01)).call }
+      measured("neverblock") do |executor|
+        at_call(Measured::Clock.singleton_class, :spread, -> { counted = true }) do
+          Measured::SustainedLoad.new(until_its_end, executor, fibers: 2, seconds: 0.01, warm: 0.01).call
+        end
+      end
     end
     assert_equal "no operation ended in 0.01 s: take longer, by --seconds", error.message
   end

@@ -94,7 +94,8 @@ class SuiteTest < Minitest::Test
     first, second = %w[first second].map { |name| File.join(@folder, name) }
     outcome = suite({"one" => "def test_a\n File.write(#{first.dump}, '')\n pass\n end",
                      "two" => "def test_a\n sleep 0.01 until File.exist?(#{first.dump})\n File.write(#{second.dump}, $$)\n sleep\n end"},
-      ending: "Thread.new { sleep 0.01 until File.size?(#{second.dump}) && Dir[File.join(suite.instance_variable_get(:@folder), '*.end')].any?\n Process.kill(:INT, $$) }\n suite.finish")
+      ending: "Thread.new { sleep 0.01 until File.size?(#{second.dump}) && Dir[#{File.join(@folder, "neverblock-test*/*.end").dump}].any?\n Process.kill(:INT, $$) }\n suite.finish",
+      environment: {"TMPDIR" => @folder})
     assert_equal 1, outcome.status.exitstatus
     assert_equal "1 passed, 1 failed, 0 skipped", outcome.stdout.lines.last.chomp
     refute_running second

@@ -78,8 +78,8 @@ class ActionCachingAttacks < ActionCachingCase
   def test_a_database_for_each_tenant
     get "/attacks/usual"
     Object.const_set(:ActiveRecord, Module.new)
-    ActiveRecord.const_set(:Base, Class.new { def self.current_shard = @shards.shift })
-    ActiveRecord::Base.instance_variable_set(:@shards, %i[north south north])
+    shards = %i[north south north]
+    ActiveRecord.const_set(:Base, Class.new.tap { |base| base.define_singleton_method(:current_shard) { shards.shift } })
     bodies = Array.new(3) { get("/attacks/usual") && body }
     assert_equal ["usual 2 ", "usual 3 ", "usual 2 "], bodies
   ensure
@@ -184,9 +184,8 @@ class ActionCachingAttacks < ActionCachingCase
   def test_what_a_request_does_to_its_response_is_not_done_to_the_stored_one
     settings.store = ActiveSupport::Cache::MemoryStore.new(serializer: nil, coder: nil)
     get "/attacks/rewritten"
-    stored = settings.store.instance_variable_get(:@data).values.first
     bodies = Array.new(3) { get("/attacks/rewritten", headers: {"X-Client" => "a"}) && response.body.dup }
-    assert_equal ["rewritten 1  for a"], bodies.uniq, stored.class.name
+    assert_equal ["rewritten 1  for a"], bodies.uniq
   ensure
     settings.store = nil
   end

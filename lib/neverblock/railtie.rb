@@ -4,7 +4,7 @@ require "rails/railtie"
 require_relative "patches/rails"
 
 module NeverBlock
-  # Integrates NeverBlock into a Rails app after `bundle add neverblock`: requests in fibers that Rails
+  # Integrates NeverBlock into a Rails app whose Gemfile has it: requests in fibers that Rails
   # isolates, the server for `bin/rails server` and system tests, the patches that the Rails version
   # needs, and warnings with remedies.
   #

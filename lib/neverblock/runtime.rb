@@ -21,18 +21,19 @@
 #   railtie/     the parts of the Railtie
 #   runtime/     internals of the functions:
 #
-#     extension.rb         loads the compiled extension
-#     options.rb           checks the arguments of the functions
-#     pools.rb             lists the thread pools and their sizes
-#     thread_pool.rb       threads for calls that block inside C
-#     connector.rb         connects to a host by name (Happy Eyeballs)
-#     dump.rb              prints scopes and tasks
-#     processor_share.rb   measures how much this process computes
-#     forks.rb             takes connections away from forked children
-#     monotonic_clock.rb   the time for deadlines and ages
-#     value_type.rb        checks, converts and prints an option's value
-#     wake_up.rb           hands something over to a fiber that waits for it
-#     program_line.rb      finds the line of the program that a fiber is at
+#     extension.rb            loads the compiled extension
+#     vendored_extension.rb   compiles it in an app's vendor/gems, for bundle install
+#     options.rb              checks the arguments of the functions
+#     pools.rb                lists the thread pools and their sizes
+#     thread_pool.rb          threads for calls that block inside C
+#     connector.rb            connects to a host by name (Happy Eyeballs)
+#     dump.rb                 prints scopes and tasks
+#     processor_share.rb      measures how much this process computes
+#     forks.rb                takes connections away from forked children
+#     monotonic_clock.rb      the time for deadlines and ages
+#     value_type.rb           checks, converts and prints an option's value
+#     wake_up.rb              hands something over to a fiber that waits for it
+#     program_line.rb         finds the line of the program that a fiber is at
 #
 # cli/, server/, cache/, postgres/, mysql/, sql/, connection_pool/, fibered_connection_pool/, active_record/ and shards/
 # stand on the runtime; the file of the same name heads each, but for sql/.

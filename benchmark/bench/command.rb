@@ -20,9 +20,11 @@ module Bench
 
     # @param arguments [Array<String>]
     # @param output [IO]
-    def initialize(arguments, output: $stdout)
+    # @param results [String] the folder for what was found
+    def initialize(arguments, output: $stdout, results: RESULTS)
       @arguments = arguments
       @output = output
+      @results = results
     end
 
     # @return [Integer] 0 where everything was measured, 2 for a wrong command line;
@@ -60,12 +62,12 @@ module Bench
     end
 
     def keep(name, machine, report, body)
-      FileUtils.mkdir_p(RESULTS)
+      FileUtils.mkdir_p(@results)
       files = {"#{name}.md" => "# #{name}\n\n#{Markdown.list(machine)}\n#{body}",
                "#{name}.json" => JSON.pretty_generate(benchmark: name, machine:, **report.to_h, bars: report.bars.map { |bar| {**bar.to_h, pass: bar.pass?} })}
       report.charts.each { |suffix, svg| files["#{name}#{suffix}.svg"] = svg }
-      files.each { |file, content| File.write(File.join(RESULTS, file), content) }
-      @output.puts("", "Kept in benchmark/results: #{files.keys.join(", ")}", "")
+      files.each { |file, content| File.write(File.join(@results, file), content) }
+      @output.puts("", "Kept in #{@results.delete_prefix("#{LoadPath::ROOT}/")}: #{files.keys.join(", ")}", "")
     end
   end
 end

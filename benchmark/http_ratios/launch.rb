@@ -25,6 +25,12 @@ module Bench
       # @return [String] where it is started
       def folder = __dir__
 
+      # @return [Servers::Core] that it is tied to
+      def core = Servers::Core::SERVER
+
+      # @return [Boolean] the app has no page about itself
+      def counts_objects? = false
+
       # @param port [Integer]
       # @return [Array<String>]
       def command(port) = Servers::Launch.serve("tcp://127.0.0.1:#{port}", File.join(folder, "app.ru"))

@@ -25,6 +25,12 @@ module Bench
       # @return [String] where it is started
       def folder = @app.folder
 
+      # @return [Servers::Core] that it is tied to
+      def core = Servers::Core::SERVER
+
+      # @return [Boolean] the app has no page about itself
+      def counts_objects? = false
+
       # @param port [Integer]
       # @return [Array<String>]
       def command(port)

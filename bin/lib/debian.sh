@@ -11,7 +11,7 @@ NB_COMPILE_PACKAGES="build-essential pkg-config liburing-dev ca-certificates"
 # For two scenes of bin/demo.
 NB_DEMO_PACKAGES="postgresql libpq-dev"
 # What some tests put beside the server; they are skipped without. pg is compiled against libpq, mysql2 against libmariadb.
-NB_PEER_PACKAGES="postgresql postgresql-postgis libpq-dev pgbouncer mariadb-server libmariadb-dev redis-server memcached nginx haproxy"
+NB_PEER_PACKAGES="postgresql postgresql-postgis libpq-dev pgbouncer mariadb-server libmariadb-dev redis-server memcached nginx haproxy wrk"
 NB_RUBY_PACKAGES="dpkg-dev xz-utils autoconf bison libssl-dev libyaml-dev libffi-dev zlib1g-dev libgmp-dev"
 
 on_debian() { [ -r /etc/debian_version ] && command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; }

@@ -78,11 +78,23 @@ class BenchmarkReportTest < Minitest::Test
     end
   end
 
-  def test_each_benchmark_says_whether_it_can_run_here
+  def test_each_benchmark_has_rows_with_names_of_their_own
     Bench::Catalogue.names.each do |name|
-      reason = Bench::Catalogue.load(name).new(Bench::Options.parse([name])).send(:missing)
-      assert reason.nil? || reason.is_a?(String), name
+      ids = Bench::Catalogue.load(name).new(Bench::Options.parse([name])).rows.map(&:id)
+      assert_equal ids.uniq, ids, name
     end
+  end
+
+  # A row that expects another response than the app's would fail for every server.
+  def test_the_apps_of_servers_and_rails_have_what_the_rows_ask_for
+    Bench::Catalogue.load("servers")::Row::ALL.each do |row|
+      next if row.path == "/stream" # it sleeps by itself
+      body = Bench::App.new.tap { |app| app.define_singleton_method(:sleep) { |_| 1 } }.call("PATH_INFO" => row.path, "rack.input" => StringIO.new("x" * row.sent)).last
+      assert row.right?(body.to_enum.to_a.join), row.id
+    end
+    rails = Bench::Catalogue.load("rails")
+    routes = File.read(File.join(rails::App::OVERLAY, "config", "routes.rb"))
+    [*rails::ROWS.map(&:path), *rails::Mixed::RATES.keys, *rails::WARM, "/one", "/second"].uniq.each { |path| assert_match(/#{path[/\w+/]}\b/, routes) }
   end
 
   def test_each_benchmark_has_a_page_and_is_told_of_in_the_help

@@ -3,14 +3,13 @@
 # The benchmarks' own arithmetic and rendering: a wrong median or limit would make
 # every published figure wrong.
 require_relative "../test_helper"
-require "pathname"
 require "tmpdir"
-%w[bar cell child_process contestant docs_page markdown options progress ratio rounds statistics strace svg system_calls units].each do |file|
+%w[bar cell contestant docs_page markdown options progress ratio rounds statistics svg system_calls units].each do |file|
   require_relative "../../benchmark/bench/#{file}"
 end
 require_relative "../../benchmark/delays/limit"
 
-class BenchmarkTest < Minitest::Test
+class BenchmarkFiguresTest < Minitest::Test
   def test_median_is_the_middle_or_the_mean_of_two
     assert_equal 2, Bench::Statistics.median([3, 1, 2])
     assert_in_delta 2.5, Bench::Statistics.median([4, 1, 2, 3])
@@ -21,6 +20,13 @@ class BenchmarkTest < Minitest::Test
     assert_in_delta 0.5, Bench::Statistics.spread([1, 2, 3])
     assert_in_delta 0.0, Bench::Statistics.spread([5, 5, 5])
     assert_in_delta 0.0, Bench::Statistics.spread([0, 0])
+  end
+
+  # By the binomial distribution: with five rounds more than 5 % lie beyond the outermost, with ten 2 % beyond the second.
+  def test_the_interval_of_a_median
+    assert_nil Bench::Statistics.interval([1] * 5)
+    assert_equal 1..6, Bench::Statistics.interval([3, 1, 2, 6, 5, 4])
+    assert_equal 2..9, Bench::Statistics.interval((1..10).to_a.reverse)
   end
 
   def test_a_ratio_with_its_interval
@@ -154,59 +160,6 @@ class BenchmarkTest < Minitest::Test
       error = assert_raises(RuntimeError) { Bench::DocsPage.new(folder).update("fibers", {}, "", {}) }
       assert_includes error.message, "docs/benchmarks/fibers.md"
       refute_path_exists File.join(folder, "fibers.md")
-    end
-  end
-
-  slow "a process that is asked"
-  def test_a_process_answers_until_it_ends
-    child('puts({"twice" => JSON.parse($stdin.gets)["number"] * 2}.to_json) while true') do |child|
-      child.start.await_ready
-      assert_equal [{"twice" => 14}, {"twice" => 6}], [7, 3].map { |number| child.ask(number:) }
-    end
-    child("$stdin.gets; raise 'an error of it'") do |child|
-      child.start.await_ready
-      assert_match(/an error of it/, assert_raises(Bench::Failure) { child.ask(number: 1) }.message)
-      assert_match(/ended before/, assert_raises(Bench::Failure) { child.ask(number: 1) }.message)
-    end
-  end
-
-  # Otherwise it would load the gems of the nearest Gemfile, which are different.
-  slow "a process that is asked"
-  def test_a_process_does_without_bundler
-    before = ENV["BUNDLER_SETUP"]
-    ENV["BUNDLER_SETUP"] = "bundler/setup" # as bundle exec does
-    child("$stdin.gets; puts $LOADED_FEATURES.grep(/bundler.setup/).to_json") do |child|
-      child.start.await_ready
-      assert_empty child.ask
-    end
-  ensure
-    ENV["BUNDLER_SETUP"] = before
-  end
-
-  slow "a process under strace"
-  def test_system_calls_of_a_process_that_runs
-    skip "strace is not here, or may not trace" unless Bench::SystemCalls.available?
-    child('puts({"read" => File.read("/dev/null").size}.to_json) while $stdin.gets') do |child|
-      child.start.await_ready
-      strace = Bench::Strace.new([child.pid])
-      strace.attach
-      20.times { child.ask }
-      calls = strace.detach
-      assert_operator calls.fetch("openat"), :>=, 20
-      assert_empty strace.detach
-    end
-  end
-
-  private
-
-  # A process of the benchmark that prints "ready" and goes on with this code.
-  def child(code)
-    Dir.mktmpdir do |folder|
-      File.write(script = File.join(folder, "child.rb"), "require \"json\"\n$stdout.sync = true\nputs \"ready\"\n#{code}\n")
-      child = Bench::ChildProcess.new(Pathname(script).realpath.relative_path_from(Pathname(Bench::LoadPath::ROOT).join("benchmark").realpath).to_s, Bench::Contestant.named("threads"), "none")
-      yield child
-    ensure
-      child&.stop
     end
   end
 end

@@ -159,6 +159,7 @@ struct nb_server {
     unsigned idle_count, idle_least, handler_count;
     unsigned to_end;          /* handlers that were woken to end */
     bool waking;              /* a handler is on its way to the queue */
+    VALUE starting;           /* … and this is its task, if it has not begun; or nil */
     nb_deferred_start_t deferred_start; /* for the front of ready, while the loop is busy with requests begun before */
     uint64_t forced;          /* when a request last began for having waited too long */
     uint64_t usual;           /* nanoseconds from the start of a request to its end, on average */
@@ -244,7 +245,7 @@ void nb_handlers_wake(nb_server_t *);          /* … if there is one, and it ma
 void nb_handlers_trim(nb_server_t *);          /* ends some of those that were not needed */
 void nb_handlers_end(nb_server_t *, unsigned count);
 void nb_handlers_stream(nb_request_t *);       /* it no longer counts as in flight but as a stream, if there is room */
-void nb_init_handlers(void);
+void nb_init_handlers(VALUE core);
 
 /* response_fields.c */
 typedef struct {

@@ -20,16 +20,19 @@ static VALUE task_name;
 /* ---- taking ---- */
 static void spawn(nb_server_t *server) {
     nb_scheduler_t *scheduler = nb_scheduler(server->scheduler);
-    nb_task_spawn(scheduler, server->scope, server->body, Qnil, task_name, server->storage, false);
+    VALUE task = nb_task_spawn(scheduler, server->scope, server->body, Qnil, task_name, server->storage, false);
+    nb_task_of(task)->watcher = server->self;
+    server->starting = task;
     server->handler_count++;
+    server->waking = true;
 }
 
 void nb_handlers_send(nb_server_t *server) {
-    server->waking = true;
     if (nb_list_empty(&server->idle)) {
         spawn(server);
         return;
     }
+    server->waking = true;
     nb_idler_t *idler = NB_ENTRY(server->idle.next, nb_idler_t, link);
     nb_list_remove(&idler->link);
     if (--server->idle_count < server->idle_least) server->idle_least = server->idle_count;
@@ -328,20 +331,33 @@ static VALUE work(VALUE argument) {
     return Qnil;
 }
 
-static VALUE work_leave(VALUE argument) {
-    nb_server_t *server = (nb_server_t *)argument;
-    server->handler_count--;
-    if (!server->net.closed && !nb_server_is_forked(server)) {
-        server->waking = false; /* if this handler was on its way, another one goes */
-        nb_handlers_wake(server);
-    }
+static VALUE handler(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
+    nb_server_t *server = nb_server_get(self);
+    server->starting = Qnil;
+    work((VALUE)server);
+    RB_GC_GUARD(self);
     return Qnil;
 }
 
-static VALUE handler(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
+/* There is no memory, or no memory map, for another fiber. A request that waited for it might wait for ever. */
+static void refuse_without_fiber(nb_server_t *server) {
+    if (nb_list_empty(&server->ready) || !nb_list_empty(&server->idle)) return;
+    nb_request_t *request = NB_ENTRY(server->ready.next, nb_request_t, queue);
+    nb_refusal_t refusal = {NB_REFUSED_FIBER, NB_BUSY, "no fiber can be started for it"};
+    nb_admission_leave(request);
+    nb_decline_request(request, &refusal);
+}
+
+/* call-seq: task_finished(task, waited_for) -- a handler has ended, or could not be started, or was cancelled before */
+static VALUE task_finished(VALUE self, VALUE task, VALUE waited_for) {
     nb_server_t *server = nb_server_get(self);
-    rb_ensure(work, (VALUE)server, work_leave, (VALUE)server);
-    RB_GC_GUARD(self);
+    bool unstarted = server->starting == task;
+    server->handler_count--;
+    if (unstarted) server->starting = Qnil;
+    if (server->net.closed || nb_server_is_forked(server)) return Qnil;
+    server->waking = false; /* if this handler was on its way, another one goes */
+    if (unstarted && nb_task_of(task)->state == TASK_FAILED) refuse_without_fiber(server);
+    nb_handlers_wake(server);
     return Qnil;
 }
 
@@ -364,7 +380,8 @@ void nb_handlers_end(nb_server_t *server, unsigned count) {
     }
 }
 
-void nb_init_handlers(void) {
+void nb_init_handlers(VALUE core) {
+    rb_define_private_method(core, "task_finished", task_finished, 2);
     id_call = rb_intern("call");
     id_keys = rb_intern("keys");
     id_storage = rb_intern("storage");

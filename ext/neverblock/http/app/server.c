@@ -22,7 +22,7 @@ static void core_mark(void *pointer) {
     nb_server_t *server = pointer;
     VALUE all[] = {server->app, server->events, server->scheduler, server->scope, server->body, server->template,
                    server->errors, server->storage, server->server_name, server->server_port, server->default_name,
-                   server->default_port, server->remote, server->settings.stream_paths};
+                   server->default_port, server->remote, server->settings.stream_paths, server->starting};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) rb_gc_mark(all[i]);
     nb_transport_mark(&server->net);
     if (!server->requests.next) return;
@@ -69,7 +69,7 @@ static VALUE core_alloc(VALUE klass) {
     VALUE self = TypedData_Make_Struct(klass, nb_server_t, &core_type, server);
     server->self = self;
     server->app = server->events = server->scheduler = server->scope = server->body = server->storage = Qnil;
-    server->template = server->errors = server->default_name = server->default_port = Qnil;
+    server->starting = server->template = server->errors = server->default_name = server->default_port = Qnil;
     server->server_name = server->server_port = server->remote = server->settings.stream_paths = Qnil;
     nb_transport_init(&server->net, self, &transport_hooks);
     nb_list_init(&server->requests);
@@ -366,13 +366,13 @@ static VALUE define_server(VALUE module) {
     id_access = rb_intern("access");
     id_cancel = rb_intern("cancel");
     nb_init_env();
-    nb_init_handlers();
     nb_init_response_fields();
     nb_init_response();
     nb_init_response_body();
     nb_init_rack_request();
     nb_cCore = rb_define_class_under(server, "Core", rb_cObject);
     rb_define_alloc_func(nb_cCore, core_alloc);
+    nb_init_handlers(nb_cCore);
     rb_define_method(nb_cCore, "initialize", core_initialize, 3);
     rb_define_method(nb_cCore, "listen", core_listen, 2);
     rb_define_method(nb_cCore, "stop_accepting", core_stop_accepting, 1);

@@ -1,6 +1,6 @@
 /*
  * The table of refusals: the name and the status of each kind. A kind is named after the directive, or after the
- * status of RFC 9110, that it comes from.
+ * status of RFC 9110, that it comes from; or after what is missing.
  */
 #include "refusals.h"
 #include <stdio.h>
@@ -10,6 +10,7 @@ static const struct { const char *name; int status; } kinds[NB_REFUSALS] = {
     [NB_REFUSED_QUEUE_LIMIT] = {"queue_limit", 503},
     [NB_REFUSED_QUEUE_MAX_WAIT] = {"queue_max_wait", 503},
     [NB_REFUSED_MAX_QUEUE_TIME] = {"max_queue_time", 503},
+    [NB_REFUSED_FIBER] = {"fiber", 503},
     [NB_REFUSED_BODY_QUOTA] = {"body_quota", 503},
     [NB_REFUSED_BODY_FILE] = {"body_file", 503},
     [NB_REFUSED_HEAD_TIMEOUT] = {"head_timeout", 408},

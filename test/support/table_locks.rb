@@ -7,6 +7,19 @@ module NeverBlockTest
   #
   #   locked("items", "exclusive") { NB.spawn { database.exec("insert into items …") } && pass_until("its wait") { waiting == 1 } }
   module TableLocks
+    # Creates a schema of the test anew, with the tables `locked`, in which n is 1, `free`, in which it is 2, and the
+    # empty `written`.
+    # @param schema [String]
+    def lockable_tables(schema)
+      ask(<<~SQL)
+        drop schema if exists #{schema} cascade;
+        create schema #{schema};
+        create table #{schema}.locked as select 1 as n;
+        create table #{schema}.free as select 2 as n;
+        create table #{schema}.written (n int);
+      SQL
+    end
+
     # Holds the lock while the block runs.
     # @param mode [String] such as "access exclusive"
     # @return [Object] the block's value

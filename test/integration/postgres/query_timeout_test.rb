@@ -22,13 +22,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
 
   def setup
     super
-    ask(<<~SQL)
-      drop schema if exists late cascade;
-      create schema late;
-      create table late.locked as select 1 as n;
-      create table late.free as select 2 as n;
-      create table late.written (n int);
-    SQL
+    lockable_tables("late")
   end
 
   def teardown
@@ -52,13 +46,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
     limited(connections: 1, limit: LONG) do |database|
       in_loop do
         learn(database, LOCKED, FREE)
-        locked("late.locked", "access exclusive") do
-          slow = NB.spawn { database.exec(LOCKED) }
-          pass_until("its wait for the lock") { waiting == 1 }
-          behind = Array.new(20) { NB.spawn { one(database.exec(FREE)) } }
-          assert_equal ["2"] * 20, behind.map(&:value)
-          late(LOCKED, LONG) { slow.value }
-        end
+        late_in_front_of_twenty(database)
         assert_equal "1", one(database.exec(LOCKED))
       end
     end
@@ -70,13 +58,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
       in_loop do
         learn(database, LOCKED, FREE)
         patient(database) # no statement is cancelled in favour of others
-        locked("late.locked", "access exclusive") do
-          slow = NB.spawn { database.exec(LOCKED) }
-          pass_until("its wait for the lock") { waiting == 1 }
-          behind = Array.new(20) { NB.spawn { one(database.exec(FREE)) } }
-          assert_equal ["2"] * 20, behind.map(&:value)
-          late(LOCKED, LONG) { slow.value }
-        end
+        late_in_front_of_twenty(database)
       end
     end
   end
@@ -331,6 +313,17 @@ class PostgresQueryTimeoutTest < Minitest::Test
     assert_includes error.message, "query_timeout: #{limit} s: #{sql}"
     assert_operator now - began, :<, 25, "it was not waited for"
     error
+  end
+
+  # A statement waits for a lock until its limit. Twenty behind it get their rows meanwhile.
+  def late_in_front_of_twenty(database)
+    locked("late.locked", "access exclusive") do
+      slow = NB.spawn { database.exec(LOCKED) }
+      pass_until("its wait for the lock") { waiting == 1 }
+      behind = Array.new(20) { NB.spawn { one(database.exec(FREE)) } }
+      assert_equal ["2"] * 20, behind.map(&:value)
+      late(LOCKED, LONG) { slow.value }
+    end
   end
 
   def nothing_runs

@@ -14,49 +14,33 @@ class PostgresReliefTest < Minitest::Test
 
   def setup
     super
-    ask(<<~SQL)
-      drop schema if exists relief cascade;
-      create schema relief;
-      create table relief.locked as select 1 as n;
-      create table relief.free as select 2 as n;
-      create table relief.written (n int);
-    SQL
+    lockable_tables("relief")
   end
 
   # A deadlock that the server can't see: a transaction holds the lock that the first statement on a connection waits
   # for, and waits itself for the second one.
   def test_a_transaction_gets_its_child_fiber_s_read_from_behind_a_lock
-    with_database(connections: 3) do |database|
-      in_loop do
-        learn(database, LOCKED, FREE)
-        other = leased(database)
-        reader = nil
-        read = holding_the_lock(database) do
-          reader = NB.spawn { one(database.exec(LOCKED)) }
-          child(database, FREE)
-        end
-        assert_equal ["2", "1"], [read, reader.value]
-        assert_operator database.stats[:displaced], :>=, 1
-        other << true
+    beside_a_lease(LOCKED, FREE) do |database|
+      reader = nil
+      read = holding_the_lock(database) do
+        reader = NB.spawn { one(database.exec(LOCKED)) }
+        child(database, FREE)
       end
+      assert_equal ["2", "1"], [read, reader.value]
+      assert_operator database.stats[:displaced], :>=, 1
     end
   end
 
   # The cancelled statement waits for the lock on the last connection, alone: the transaction's next reads have none.
   def test_a_transaction_gets_one_read_after_the_other
-    with_database(connections: 3) do |database|
-      in_loop do
-        learn(database, LOCKED, FREE)
-        other = leased(database)
-        reader = nil
-        reads = holding_the_lock(database) do
-          reader = NB.spawn { one(database.exec(LOCKED)) }
-          pass_until("the reader's wait for the lock") { waiting == 1 }
-          Array.new(4) { child(database, FREE).tap { pass_until("the reader's next wait") { waiting == 1 } } }
-        end
-        assert_equal [["2"] * 4, "1"], [reads, reader.value]
-        other << true
+    beside_a_lease(LOCKED, FREE) do |database|
+      reader = nil
+      reads = holding_the_lock(database) do
+        reader = NB.spawn { one(database.exec(LOCKED)) }
+        pass_until("the reader's wait for the lock") { waiting == 1 }
+        Array.new(4) { child(database, FREE).tap { pass_until("the reader's next wait") { waiting == 1 } } }
       end
+      assert_equal [["2"] * 4, "1"], [reads, reader.value]
     end
   end
 
@@ -80,39 +64,30 @@ class PostgresReliefTest < Minitest::Test
 
   # A write occupies the last connection, and waits for the transaction's lock: it is undone, and applied once later.
   def test_a_write_makes_room_for_a_read_that_a_transaction_waits_for
-    with_database(connections: 3) do |database|
-      in_loop do
-        learn(database, FREE)
-        other = leased(database)
-        write = nil
-        read = holding_the_lock(database) do
-          write = NB.spawn { database.exec("with read as (select n from relief.locked) insert into relief.written select n from read").cmd_tuples }
-          pass_until("the write's wait for the lock") { waiting == 1 }
-          [child(database, FREE), child(database, "select 'never seen before'")]
-        end
-        assert_equal [["2", "never seen before"], 1], [read, write.value]
-        other << true
+    beside_a_lease(FREE) do |database|
+      write = nil
+      read = holding_the_lock(database) do
+        write = NB.spawn { database.exec("with read as (select n from relief.locked) insert into relief.written select n from read").cmd_tuples }
+        pass_until("the write's wait for the lock") { waiting == 1 }
+        [child(database, FREE), child(database, "select 'never seen before'")]
       end
+      assert_equal [["2", "never seen before"], 1], [read, write.value]
     end
     assert_equal "1", ask("select count(*) from relief.written")
   end
 
   # Its partial effect would stay; for an index built concurrently, an invalid index would block the next attempt.
   def test_statements_with_partial_effects_are_not_cancelled
-    with_database(connections: 3, timeout: 0.5) do |database|
-      in_loop do
-        learn(database, FREE)
-        other = leased(database)
-        vacuum = nil
-        database.transaction do |connection|
-          connection.exec("lock table relief.written in share update exclusive mode")
-          vacuum = NB.spawn { database.exec("vacuum relief.written").cmd_status }
-          pass_until("its wait for the lock") { waiting == 1 }
-          assert_raises(NeverBlock::Postgres::PoolTimeout) { child(database, FREE) }
-        end
-        other << true
-        assert_equal ["VACUUM", 0], [vacuum.value, database.stats[:displaced]]
+    beside_a_lease(FREE, timeout: 0.5) do |database, other|
+      vacuum = nil
+      database.transaction do |connection|
+        connection.exec("lock table relief.written in share update exclusive mode")
+        vacuum = NB.spawn { database.exec("vacuum relief.written").cmd_status }
+        pass_until("its wait for the lock") { waiting == 1 }
+        assert_raises(NeverBlock::Postgres::PoolTimeout) { child(database, FREE) }
       end
+      other << true
+      assert_equal ["VACUUM", 0], [vacuum.value, database.stats[:displaced]]
     end
   end
 
@@ -276,6 +251,21 @@ class PostgresReliefTest < Minitest::Test
   end
 
   private
+
+  # Beside a lease that lasts as long as the block, two connections are left. The statements are known to be fast.
+  # @yieldparam database [NeverBlock::Postgres]
+  # @yieldparam other [Thread::Queue] a push ends the lease before
+  def beside_a_lease(*learnt, **options)
+    with_database(connections: 3, **options) do |database|
+      in_loop do
+        learn(database, *learnt)
+        other = leased(database)
+        yield database, other
+      ensure
+        other&.push(true)
+      end
+    end
+  end
 
   # @return [Thread::Queue] a push ends the other lease
   def leased(database)

@@ -31,7 +31,7 @@ class PostgresTest < Minitest::Test
     with_database(connections: 11) do |database|
       in_loop do
         sleepers = Array.new(10) { NB.spawn { database.exec("select pg_sleep(60), 10") } }
-        pass_until("ten sleepers") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60), 10'").to_i == 10 }
+        pass_until("ten sleepers") { active("select pg_sleep(60), 10") == 10 }
         sleepers.each(&:cancel)
       end
     end
@@ -43,7 +43,7 @@ class PostgresTest < Minitest::Test
       in_loop do
         2.times { database.exec("select 1") } # of unknown duration, then shared
         sleepers = Array.new(2) { NB.spawn { database.exec("select pg_sleep(60), 3") } }
-        pass_until("two sleepers") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60), 3'").to_i == 2 }
+        pass_until("two sleepers") { active("select pg_sleep(60), 3") == 2 }
         sleepers.each(&:cancel)
       end
     end
@@ -124,7 +124,7 @@ class PostgresTest < Minitest::Test
     with_database(connections: 2) do |database|
       in_loop do
         tasks = Array.new(2) { NB.spawn { database.exec("select pg_sleep(60), 2") } }
-        pass_until("two sleepers") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60), 2'") == "2" }
+        pass_until("two sleepers") { active("select pg_sleep(60), 2") == 2 }
         tasks.each(&:cancel)
       end
     end

@@ -53,6 +53,15 @@ module NeverBlockTest
     # @return [Integer] the number of the test's connections on the server
     def backends = ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'").to_i
 
+    # @param pattern [String] of SQL's LIKE
+    # @return [Integer] the test's statements like this that the server works on
+    def active(pattern = "%")
+      ask("select count(*) from pg_stat_activity where state = 'active' and query like '#{pattern}' and application_name = 'nb_#{name[0, 50]}'").to_i
+    end
+
+    # The server ends the test's connections.
+    def terminate = ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
+
     # Runs SQL on a connection that is closed at once: connections left to the garbage collector would soon exceed the
     # server's limit.
     # @return [String, nil]

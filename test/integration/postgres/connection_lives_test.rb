@@ -168,7 +168,7 @@ class PostgresConnectionLivesTest < Minitest::Test
       down = false
       in_loop { pass_until("a first one") { one(database.exec("select 1")) rescue PG::ConnectionBad } } # standard:disable Style/RescueModifier
       wait_until("the others") { database.stats[:connections] == 3 }
-      ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
+      terminate
       in_loop { pass_until("a new one") { one(database.exec("select 1")) rescue PG::ConnectionBad } } # standard:disable Style/RescueModifier
       wait_until("the others") { database.stats[:connections] == 3 && physical(database).all? { |real| real.broken.nil? } }
     end

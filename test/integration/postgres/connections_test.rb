@@ -126,9 +126,9 @@ class PostgresConnectionsTest < Minitest::Test
     with_database(connections: 2) do |database|
       in_loop do
         task = NB.spawn { database.exec("select pg_sleep(60)") }
-        pass_until("the sleeper") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60%'") == "1" }
+        pass_until("the sleeper") { active("select pg_sleep(60%") == 1 }
         task.cancel
-        pass_until("its end") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60%'") == "0" }
+        pass_until("its end") { active("select pg_sleep(60%") == 0 }
         pass_until("its connection") { database.stats[:held] == 0 }
         assert_equal "1", one(database.exec("select 1"))
       end
@@ -139,8 +139,8 @@ class PostgresConnectionsTest < Minitest::Test
     with_database(connections: 2) do |database|
       in_loop do
         task = NB.spawn { outcome(NB.spawn { database.exec("select pg_sleep(60)") }) }
-        pass_until("the sleeper") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60%'") == "1" }
-        ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'nb_%'")
+        pass_until("the sleeper") { active("select pg_sleep(60%") == 1 }
+        terminate
         error = task.value
         assert_kind_of NeverBlock::Postgres::OutcomeUnknown, error
         assert error.message.end_with?("unknown)\n"), error.message
@@ -158,7 +158,7 @@ class PostgresConnectionsTest < Minitest::Test
           [-> { database.exec("insert into died values (1)") }, -> { database.transaction { |connection| connection.exec("insert into died values (1)") } }].each do |write|
             write.call
             clock.advance(NeverBlock::Postgres::PipelinedConnection::PROBE_AFTER + 0.05)
-            ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
+            terminate
             pass_until("their end") { backends.zero? }
             write.call
           end

@@ -93,6 +93,4 @@ class PostgresGivenUpTest < Minitest::Test
       end
     end
   end
-
-  def active = ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and state = 'active'").to_i
 end

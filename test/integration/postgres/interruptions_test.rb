@@ -141,9 +141,7 @@ class PostgresInterruptionsTest < Minitest::Test
         patient(database)
         pass_until("a shape that is known") { database.exec("select pg_sleep(0)") && multiplexer(database).timings.fast?(fingerprint(database, "select pg_sleep(0)")) }
         sleeper = NB.spawn { database.exec("select pg_sleep(60)") }
-        pass_until("the sleeper") { ask(<<~SQL) == "1" }
-          select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and state = 'active'
-        SQL
+        pass_until("the sleeper") { active == 1 }
         behind = NB.spawn { database.exec("select pg_sleep(59)") }
         NB.pass until behind.fiber && database.stats[:in_flight] == 2
         assert_includes physical(database).first.inspect, " 1 of them unsent"

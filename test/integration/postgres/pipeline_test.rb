@@ -139,7 +139,7 @@ class PostgresPipelineTest < Minitest::Test
       in_loop do
         holders = (1..2).map do |count| # one after the other, as each opens a connection
           NB.spawn { database.exec("select pg_sleep(60)") }.tap do
-            pass_until("sleeper #{count}") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60%' and application_name like 'nb_%'") == count.to_s }
+            pass_until("sleeper #{count}") { active("select pg_sleep(60%") == count }
           end
         end
         error = assert_raises(NeverBlock::Postgres::PoolTimeout) { NeverBlock.pipeline(-> { database.exec("select 1") }, -> { database.exec("select 2") }) }
@@ -157,7 +157,7 @@ class PostgresPipelineTest < Minitest::Test
     with_database(connections: 2) do |database|
       in_loop do
         holders = Array.new(2) { NB.spawn { database.exec("select pg_sleep(60)") } }
-        pass_until("two sleepers") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(60%' and application_name like 'nb_%'") == "2" }
+        pass_until("two sleepers") { active("select pg_sleep(60%") == 2 }
         waiting = NB.spawn { NeverBlock.pipeline(*Array.new(3) { |n| -> { database.exec("select #{n}") } }) }
         pass_until("its place in the queue") { database.stats[:queued] == 1 }
         waiting.cancel
@@ -166,7 +166,7 @@ class PostgresPipelineTest < Minitest::Test
         holders.each(&:cancel)
         pass_until("their connections") { database.stats[:held] == 0 }
         running = NB.spawn { NeverBlock.pipeline(-> { database.exec("select 1") }, -> { database.exec("select pg_sleep(61)") }, -> { database.exec("select 2") }) }
-        pass_until("the sleeper") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(61%' and application_name like 'nb_%'") == "1" }
+        pass_until("the sleeper") { active("select pg_sleep(61%") == 1 }
         running.cancel
         assert_kind_of NeverBlock::Cancelled, outcome(running)
         pass_until("its connection") { database.stats.values_at(:held, :in_flight) == [0, 0] }
@@ -181,7 +181,7 @@ class PostgresPipelineTest < Minitest::Test
     with_database(connections: 3) do |database|
       in_loop do
         answered = lost = late = 0
-        killer = NB.spawn { 6.times { |round| pass_until("answers") { answered + lost + late >= 40 * round } && ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'") } }
+        killer = NB.spawn { 6.times { |round| pass_until("answers") { answered + lost + late >= 40 * round } && terminate } }
         NB.concurrently(30.times.to_a, limit: 30) do |n|
           12.times do |round|
             wanted = Array.new(5) { |m| "#{n} #{round} #{m}" }
@@ -228,8 +228,8 @@ class PostgresPipelineTest < Minitest::Test
       in_loop do
         patient(database) # otherwise the sleeper is cancelled for the statement behind it
         task = NB.spawn { NeverBlock.pipeline(-> { database.exec("select pg_sleep(62)") }, -> { database.exec("select 1") }) }
-        pass_until("the sleeper") { ask("select count(*) from pg_stat_activity where state = 'active' and query like 'select pg_sleep(62%' and application_name like 'nb_%'") == "1" }
-        ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
+        pass_until("the sleeper") { active("select pg_sleep(62%") == 1 }
+        terminate
         error = outcome(task)
         assert_equal [NeverBlock::Postgres::OutcomeUnknown] * 2, [error, *error.errors].map(&:class)
         assert_equal %w[1 2], NeverBlock.pipeline(-> { one(database.exec("select 1")) }, -> { one(database.exec("select 2")) })
@@ -245,7 +245,7 @@ class PostgresPipelineTest < Minitest::Test
         in_loop do
           database.exec("select 1")
           clock.advance(NeverBlock::Postgres::PipelinedConnection::PROBE_AFTER + 0.05)
-          ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}'")
+          terminate
           pass_until("its end") { backends.zero? }
           assert_equal %w[1 2 3], NeverBlock.pipeline(*(1..3).map { |n| -> { one(database.exec("select #{n}")) } })
         end

@@ -327,7 +327,7 @@ class PostgresQueryTimeoutTest < Minitest::Test
   end
 
   def nothing_runs
-    pass_until("the end of what ran") { ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and state = 'active'").to_i == 0 }
+    pass_until("the end of what ran") { active == 0 }
   end
 
   # Runs the block before the first cancel request.

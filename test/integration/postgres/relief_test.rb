@@ -284,6 +284,4 @@ class PostgresReliefTest < Minitest::Test
 
   # A new fiber runs the statement, and the caller waits.
   def child(database, sql) = NB.timeout(30) { NB.spawn { one(database.exec(sql)) }.value }
-
-  def active = ask("select count(*) from pg_stat_activity where application_name = 'nb_#{name[0, 50]}' and state = 'active'").to_i
 end

@@ -35,7 +35,7 @@ class PostgresRestartTest < Minitest::Test
     with_database(connections: 1) do |database|
       in_loop do
         task = NB.spawn { database.exec("select pg_sleep(60)") }
-        pass_until("the statement to run") { ask("select count(*) from pg_stat_activity where state = 'active' and query like '%pg_sleep%' and application_name = 'nb_#{name[0, 50]}'") == "1" }
+        pass_until("the statement to run") { active("%pg_sleep%") == 1 }
         end_connections
         error = assert_raises(NeverBlock::Postgres::OutcomeUnknown) { task.value }
         assert_match(/terminating connection due to administrator command/, error.message)

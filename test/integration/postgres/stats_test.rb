@@ -100,7 +100,7 @@ class PostgresStatsTest < Minitest::Test
         asked = NB.spawn { database.exec("select pg_sleep(seconds) from waiting", retry: true) }
         pass_until("it is under way") { ask("select count(*) from pg_stat_activity where query like 'select pg_sleep(seconds)%' and wait_event = 'PgSleep'") == "1" }
         ask("delete from waiting")
-        kill
+        terminate
         asked.value
         assert_equal({unknown: 1, renamed: 0}, database.stats[:retries].except(:moved))
         assert_operator database.stats[:lost], :>=, 1
@@ -113,7 +113,7 @@ class PostgresStatsTest < Minitest::Test
       in_loop do
         learn(database, "select 1")
         physical(database).each(&:probe_next)
-        kill
+        terminate
         pass_until("their end") { backends == 0 }
         assert_equal "1", one(database.exec("select 1"))
         assert_operator database.stats[:retries][:moved], :>=, 1
@@ -265,6 +265,4 @@ class PostgresStatsTest < Minitest::Test
     gate << true
     task.value
   end
-
-  def kill = ask("select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'nb_%'")
 end

@@ -51,7 +51,7 @@ module Lint
       def visit_call_node(node)
         arguments = node.arguments&.arguments.to_a
         @lines << node.location.start_line if sleep?(node, arguments)
-        @virtual ||= %i[run start].include?(node.name) && node.receiver&.slice.to_s.end_with?("VirtualClock")
+        @virtual ||= %i[run start during].include?(node.name) && node.receiver&.slice.to_s.match?(/Virtual(Clock|Time)\z/)
         @included.concat(arguments.map { |name| name.slice[/\w+\z/] }) if node.name == :include && node.receiver.nil?
         arguments.grep(Prism::StringNode) { |text| program(text.content, text.location.start_line) } if PROGRAMS.include?(node.name)
         super

@@ -41,6 +41,7 @@ class LintSleepsTest < Minitest::Test
              "test/support/timed.rb" => "module Timed\n  include NeverBlockTest::VirtualTime\nend\n"}
     assert_empty findings(files.merge("test/unit/a_test.rb" => "class A\n  include Timed\n  def test_a = sleep(1)\nend\n"))
     assert_empty findings("test/unit/a_test.rb" => "VirtualClock.run { sleep 1 }\n")
+    assert_empty findings("test/unit/a_test.rb" => "NeverBlockTest::VirtualTime.during { NB.run { sleep 1 } }\n")
     assert_equal 1, findings(files.merge("test/unit/a_test.rb" => "class A\n  include Other\n  def test_a = sleep(1)\nend\n")).size
   end
 

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/cache_store_contract"
+require "support/virtual_time"
 require "neverblock/cache"
 require "tmpdir"
 
@@ -11,6 +12,7 @@ module CacheActiveSupportStoreTest
   module Shared
     include NeverBlockTest::Helpers
     include NeverBlockTest::CacheStoreContract
+    include NeverBlockTest::VirtualTime
 
     ActiveSupportStore = NeverBlock::Cache::ActiveSupportStore
 
@@ -129,8 +131,7 @@ module CacheActiveSupportStoreTest
         store.write(KEY, entry("x", tags: %w[a]))
         failing(:write) { assert_equal 0, store.public_send(*purge) }
         assert_equal [[], false], [store.read(KEY), store.write(OTHER, entry("y"))]
-        later = now + 6
-        store.define_singleton_method(:now) { later }
+        clock.advance(6)
         assert store.write(OTHER, entry("y")), "it was emptied first"
         assert_equal [[], ["y"]], [bodies(KEY), bodies(OTHER)]
       end

@@ -3,6 +3,7 @@
 require "test_helper"
 require "timeout"
 require "support/runs"
+require "support/virtual_time"
 require "support/cached_app"
 
 # Clients that are cancelled, timed out and killed at random, of an app that does all kinds of things. Afterwards nothing
@@ -39,17 +40,19 @@ class CacheInterruptionsTest < Minitest::Test
   def test_in_fibers
     3.times do |seed|
       @random = Random.new(seed)
-      in_run do |scope|
-        start
-        ROUNDS.times { disturb(Array.new(CLIENTS) { |n| scope.spawn { visit(n) } }) }
-        assert_nothing_left_of_requests
+      NeverBlockTest::VirtualTime.during do
+        in_run do |scope|
+          start { sleep 0.001 }
+          ROUNDS.times { disturb(Array.new(CLIENTS) { |n| scope.spawn { visit(n) } }) }
+          assert_nothing_left_of_requests
+        end
       end
     end
   end
 
   def test_in_threads
     @random = Random.new(7)
-    start
+    start { 5.times { Thread.pass } }
     (ROUNDS / 4).times do
       clients = Array.new(CLIENTS) { |n| Thread.new { visit(n) } }
       clients.each { |client| client.report_on_exception = false }
@@ -64,12 +67,13 @@ class CacheInterruptionsTest < Minitest::Test
 
   private
 
+  # The block is how an app waits.
   def start
     @bodies = []
     @wrong = []
     cached(memory: 40, spool: 100, window: 40, wait: 0.02, max_unattended: 3, max_released: 5) do |env|
       [1, 0].sample(random: @random).times { NeverBlock.pass }
-      sleep 0.001 if @random.rand(5).zero?
+      yield if @random.rand(5).zero?
       name = env["HTTP_USER_AGENT"] || "all"
       case @random.rand(12)
       when 0 then raise IOError, "away"

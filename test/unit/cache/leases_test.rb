@@ -2,11 +2,13 @@
 
 require "test_helper"
 require "support/runs"
+require "support/virtual_time"
 require "neverblock/cache"
 
 # One of several hosts fetches: what the one that has no lease does.
 class CacheLeasesTest < Minitest::Test
   include NeverBlockTest::Runs
+  include NeverBlockTest::VirtualTime
 
   KEY = ["https://example.org/a", [["accept", "x"], ["y", nil]]].freeze
   LONG = 20
@@ -27,7 +29,7 @@ class CacheLeasesTest < Minitest::Test
     end
 
     def release(name, token)
-      sleep(0.001)
+      sleep(1)
       @released << [name, token]
     end
   end
@@ -66,8 +68,9 @@ class CacheLeasesTest < Minitest::Test
   end
 
   def test_it_does_not_wait_without_end
-    _, outcome = call([false, "a"], wait: 0.01)
+    _, outcome = call([false, "a"], wait: LONG)
     assert_equal :fetched, outcome
+    assert_includes LONG..(LONG + 0.3), clock.elapsed # with the last pause
   end
 
   def test_a_store_that_stops_to_respond_during_the_wait
@@ -113,7 +116,7 @@ class CacheLeasesTest < Minitest::Test
     keys = [KEY, ["https://example.org/a", [["accept", "x"], ["y", ""]]], ["https://example.org/b", []], ["a", [["1:", "b"]]], ["a", [["1", ":b"]]]]
     names = keys.map do |key|
       store = Given.new([true, 1])
-      leases(store).call(new_fill(key), -> {}) {}
+      in_run { leases(store).call(new_fill(key), -> {}) {} }
       store.names.first
     end
     assert_equal names.uniq, names

@@ -1,18 +1,16 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/virtual_time"
 require "neverblock/cache"
 
 # A store that hangs is not asked for a while.
 class CachePatienceTest < Minitest::Test
+  include NeverBlockTest::VirtualTime
+
   def setup
     @patience = NeverBlock::Cache::Patience.new(long: 0.5, pause: 5)
-    @now = 100.0
-    test = self
-    @patience.define_singleton_method(:now) { test.clock }
   end
-
-  def clock = @now # not "time", which is how long the test took
 
   def test_quick_operations
     3.times { assert_equal :value, take(0.4) }
@@ -22,17 +20,17 @@ class CachePatienceTest < Minitest::Test
   def test_a_long_one
     take(0.6)
     assert_predicate @patience, :over?
-    @now += 4.9
+    clock.advance(4.9)
     assert_predicate @patience, :over?
   end
 
   def test_after_the_pause_one_tries
     take(2)
-    @now += 5
+    clock.advance(5)
     assert_equal [false, true, true], Array.new(3) { @patience.over? }
     take(2)
     assert_predicate @patience, :over?
-    @now += 5
+    clock.advance(5)
     refute_predicate @patience, :over?
     take(0.1)
     refute_predicate @patience, :over?
@@ -51,7 +49,7 @@ class CachePatienceTest < Minitest::Test
     refute_predicate @patience, :rests?
     assert_raises(IOError) { @patience.watch(lost) { raise IOError } }
     assert_equal [true, true], [@patience.rests?, @patience.over?]
-    @now += 5
+    clock.advance(5)
     assert_equal [false, false, false, true], [@patience.rests?, @patience.rests?, @patience.over?, @patience.rests?]
   end
 
@@ -59,7 +57,7 @@ class CachePatienceTest < Minitest::Test
 
   def take(seconds)
     @patience.watch do
-      @now += seconds
+      clock.advance(seconds)
       yield if block_given?
       :value
     end

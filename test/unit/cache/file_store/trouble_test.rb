@@ -4,6 +4,7 @@ require "test_helper"
 require "support/at_call"
 require "support/cache_store_contract"
 require "support/cache_folder"
+require "support/virtual_time"
 require "neverblock/cache"
 
 # Disks that are full, folders that vanish or are not safe, processes that stop, and what is left of killed ones.
@@ -69,22 +70,23 @@ class CacheFileStoreTroubleTest < Minitest::Test
   # What can't be purged must not be shown.
   def test_after_a_failed_purge_nothing_is_read_until_all_is_removed
     %w[purge purge_tag clear].each do |name|
-      @store = new_store
-      store.write(KEY, entry("old", tags: %w[a]))
-      FileUtils.mv(path("default", "state"), path("default", "aside"))
-      Dir.mkdir(path("default", "state"))
-      assert_equal :unknown, store.generation(KEY)
-      assert_equal 0, store.public_send(name, *{"purge" => [KEY], "purge_tag" => ["a"]}[name])
-      assert_equal [[], false], [read(KEY), store.write(OTHER, entry("x"))], name
-      Dir.rmdir(path("default", "state"))
-      FileUtils.mv(path("default", "aside"), path("default", "state"))
-      assert_equal [], read(KEY), name
-      refute store.write(OTHER, entry("x"), generation: :unknown)
-      later = now + 6
-      store.define_singleton_method(:now) { later }
-      assert store.write(OTHER, entry("x")), "it was emptied first"
-      assert_equal [[], ["x"]], [read(KEY), read(OTHER)], name
-      assert_equal [], new_store.read(KEY), name
+      NeverBlockTest::VirtualTime.during do |clock|
+        @store = new_store
+        store.write(KEY, entry("old", tags: %w[a]))
+        FileUtils.mv(path("default", "state"), path("default", "aside"))
+        Dir.mkdir(path("default", "state"))
+        assert_equal :unknown, store.generation(KEY)
+        assert_equal 0, store.public_send(name, *{"purge" => [KEY], "purge_tag" => ["a"]}[name])
+        assert_equal [[], false], [read(KEY), store.write(OTHER, entry("x"))], name
+        Dir.rmdir(path("default", "state"))
+        FileUtils.mv(path("default", "aside"), path("default", "state"))
+        assert_equal [], read(KEY), name
+        refute store.write(OTHER, entry("x"), generation: :unknown)
+        clock.advance(6)
+        assert store.write(OTHER, entry("x")), "it was emptied first"
+        assert_equal [[], ["x"]], [read(KEY), read(OTHER)], name
+        assert_equal [], new_store.read(KEY), name
+      end
     end
   end
 

@@ -31,8 +31,7 @@ class DelayProxyTest < Minitest::Test
 
   slow "it waits for what is delayed"
   def test_fifty_megabytes_both_ways_at_once
-    with_proxy(delay: 0.001) do |proxy|
-      client, server = pair(proxy)
+    with_pair(delay: 0.001) do |client, server, proxy|
       sums = {client => server, server => client}.flat_map do |from, to|
         [Thread.new { send_megabytes(from, 50, from.object_id) }, Thread.new { Digest::SHA256.new.tap { |sum| sum << to.readpartial(MEGABYTE) until to.eof? }.hexdigest }]
       end
@@ -66,8 +65,7 @@ class DelayProxyTest < Minitest::Test
   end
 
   def test_an_end_goes_one_way_and_the_other_way_goes_on
-    with_proxy(delay: 0.002) do |proxy|
-      client, server = pair(proxy)
+    with_pair(delay: 0.002) do |client, server, proxy|
       client.write("question")
       client.close_write
       assert_equal "question", server.read
@@ -80,8 +78,7 @@ class DelayProxyTest < Minitest::Test
 
   slow "it waits for what is delayed"
   def test_the_round_trip_is_that_asked_for
-    with_proxy(delay: 0.02) do |proxy|
-      client, server = pair(proxy)
+    with_pair(delay: 0.02) do |client, server, proxy|
       assert_includes 0.0199..0.1, round_trip(client, server)
       proxy.delay = 0.05
       assert_includes 0.0499..0.2, round_trip(client, server)
@@ -93,8 +90,7 @@ class DelayProxyTest < Minitest::Test
   # A delay doesn't limit the rate: bytes sent every millisecond arrive every millisecond.
   slow "it waits for what is delayed"
   def test_many_can_be_underway
-    with_proxy(delay: 0.2) do |proxy|
-      client, server = pair(proxy)
+    with_pair(delay: 0.2) do |client, server, proxy|
       started = now
       text = Array.new(30) { |i| "message #{i};" }
       text.each { |message| client.write(message) && sleep(0.001) }
@@ -106,8 +102,7 @@ class DelayProxyTest < Minitest::Test
   # A server that reads nothing makes the client wait, and the proxy holds little.
   slow "it waits for what is delayed"
   def test_back_pressure
-    with_proxy do |proxy|
-      client, server = pair(proxy)
+    with_pair do |client, server, proxy|
       written = 0
       loop do
         size = client.write_nonblock("x" * MEGABYTE, exception: false)
@@ -137,8 +132,7 @@ class DelayProxyTest < Minitest::Test
 
   # Bytes in transit on a cut connection must not appear on another one.
   def test_cut_with_bytes_underway
-    with_proxy(delay: 0.1) do |proxy|
-      client, server = pair(proxy)
+    with_pair(delay: 0.1) do |client, server, proxy|
       client.write("old")
       proxy.cut
       assert_raises(EOFError, *LOST) { server.readpartial(1) }
@@ -150,8 +144,7 @@ class DelayProxyTest < Minitest::Test
 
   slow "it waits for what is delayed"
   def test_silence_holds_everything_and_loses_nothing
-    with_proxy do |proxy|
-      client, server = pair(proxy)
+    with_pair do |client, server, proxy|
       proxy.silence
       client.write("held")
       server.write("back")
@@ -170,8 +163,7 @@ class DelayProxyTest < Minitest::Test
 
   slow "it waits for what is delayed"
   def test_silence_holds_what_is_underway_and_ends_too
-    with_proxy(delay: 0.05) do |proxy|
-      client, server = pair(proxy)
+    with_pair(delay: 0.05) do |client, server, proxy|
       client.write("underway")
       client.close
       proxy.silence
@@ -183,8 +175,7 @@ class DelayProxyTest < Minitest::Test
 
   slow "it waits for what is delayed"
   def test_answers_stop_at_a_byte
-    with_proxy do |proxy|
-      client, server = pair(proxy)
+    with_pair do |client, server, proxy|
       proxy.answers(5)
       server.write("a row and more")
       assert_equal "a row", client.read(5)
@@ -198,8 +189,7 @@ class DelayProxyTest < Minitest::Test
   end
 
   def test_refuse_closes_new_connections_only
-    with_proxy do |proxy|
-      client, server = pair(proxy)
+    with_pair do |client, server, proxy|
       proxy.refuse
       refused = TCPSocket.new("127.0.0.1", proxy.port)
       assert_raises(EOFError, *LOST) { refused.readpartial(1) }
@@ -211,8 +201,7 @@ class DelayProxyTest < Minitest::Test
   end
 
   def test_a_reset_comes_after_what_was_sent_before_it
-    with_proxy(delay: 0.02) do |proxy|
-      client, server = pair(proxy)
+    with_pair(delay: 0.02) do |client, server, proxy|
       client.write("unread")
       wait_until("the arrival") { server.wait_readable(0) }
       server.write("last words")
@@ -254,8 +243,7 @@ class DelayProxyTest < Minitest::Test
 
   slow "it waits for what is delayed"
   def test_it_costs_nothing_while_nothing_happens
-    with_proxy(delay: 0.001) do |proxy|
-      client, server = pair(proxy)
+    with_pair(delay: 0.001) do |client, server, proxy|
       client.write("half") # an end without a reader keeps nothing busy
       client.close
       server.readpartial(4)
@@ -312,6 +300,11 @@ class DelayProxyTest < Minitest::Test
     end
     assert_predicate status, :success?, "it did not end well: see what it said above"
   end
+
+  # @yieldparam client [Socket] of a connection through the proxy
+  # @yieldparam server [Socket] its other end
+  # @yieldparam proxy [DelayProxy]
+  def with_pair(**) = with_proxy(**) { |proxy| yield(*pair(proxy), proxy) }
 
   # @return [Array<Socket>] both ends
   def pair(proxy)

@@ -121,9 +121,7 @@ class ServeTest < Minitest::Test
 
   slow "it starts servers"
   def test_term_lets_requests_end
-    serve("-p", "0") do |served|
-      client = Thread.new { served.get("/slow") }
-      begun(served)
+    serve_during("/slow") do |served, client|
       served.signal(:TERM)
       stops(served)
       assert_equal 0, served.wait.exitstatus
@@ -134,9 +132,7 @@ class ServeTest < Minitest::Test
 
   slow "it starts servers"
   def test_interrupt_is_the_same
-    serve("-p", "0") do |served|
-      client = Thread.new { served.get("/slow") }
-      begun(served)
+    serve_during("/slow") do |served, client|
       served.signal(:INT)
       stops(served)
       assert_equal 0, served.wait.exitstatus
@@ -147,9 +143,7 @@ class ServeTest < Minitest::Test
 
   slow "it starts servers"
   def test_after_the_shutdown_timeout_requests_are_cancelled
-    serve("-p", "0", config: "shutdown_timeout 0.1") do |served|
-      client = Thread.new { served.get("/stuck") }
-      begun(served)
+    serve_during("/stuck", config: "shutdown_timeout 0.1") do |served, client|
       served.signal(:TERM)
       assert_equal 1, served.wait.exitstatus
       assert_match(/ensured/, served.output)
@@ -160,9 +154,7 @@ class ServeTest < Minitest::Test
 
   slow "it starts servers"
   def test_a_second_term_stops_at_once
-    serve("-p", "0") do |served|
-      client = Thread.new { served.get("/stuck") }
-      begun(served)
+    serve_during("/stuck") do |served, client|
       served.signal(:TERM)
       served.until_true("the first signal to be taken") { refused?(served) }
       assert_predicate served, :running?
@@ -176,9 +168,7 @@ class ServeTest < Minitest::Test
   slow "it starts servers"
   def test_a_third_one_ends_it_whatever_a_request_does
     %w[/stubborn /immortal].product(%i[TERM INT]) do |path, signal|
-      serve("-p", "0") do |served|
-        client = Thread.new { served.get(path) }
-        begun(served)
+      serve_during(path) do |served, client|
         served.signal(signal)
         served.until_true("the first signal to be taken") { refused?(served) }
         served.signal(signal)
@@ -325,6 +315,17 @@ class ServeTest < Minitest::Test
   def stops(served)
     served.until_true("the stop") { served.errors.include?("info: stopping: 1 request left") }
     File.write("#{served.folder}/go", "")
+  end
+
+  # Serves while a client asks for a path whose request has begun.
+  # @yieldparam served [ServeProcess]
+  # @yieldparam client [Thread] whose value is the response
+  def serve_during(path, **)
+    serve("-p", "0", **) do |served|
+      client = Thread.new { served.get(path) }
+      begun(served)
+      yield served, client
+    end
   end
 
   def begun(served) = served.until_true("the request") { served.output.include?("begun") }

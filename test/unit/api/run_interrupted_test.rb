@@ -48,6 +48,23 @@ class RunInterruptedTest < Minitest::Test
     end
   end
 
+  # The same with Ctrl-C, for a run that waits beside tasks.
+  # @param tasks [String] code that spawns them in `scope`
+  def interrupt_beside(tasks)
+    interrupt(<<~RUBY, :INT)
+      begin
+        NeverBlock.run do |scope|
+          #{tasks}
+          NB.pass
+          puts "ready"
+          idle
+        end
+      rescue Interrupt
+        puts "interrupted"
+      end
+    RUBY
+  end
+
   # A signal that arrives while the task itself runs is swallowed by its own rescue, as in plain Ruby; so signals are
   # repeated, one for each line, until the task has ended.
   slow "it starts Ruby several times"
@@ -290,37 +307,19 @@ class RunInterruptedTest < Minitest::Test
   end
 
   def test_ctrl_c_while_a_parked_task_masks_it
-    outcome = interrupt(<<~RUBY, :INT)
-      begin
-        NeverBlock.run do |scope|
-          scope.spawn { Thread.handle_interrupt(Interrupt => :never) { idle } }
-          NB.pass
-          puts "ready"
-          idle
-        end
-      rescue Interrupt
-        puts "interrupted"
-      end
+    outcome = interrupt_beside(<<~RUBY)
+      scope.spawn { Thread.handle_interrupt(Interrupt => :never) { idle } }
     RUBY
     assert_equal "ready\ninterrupted\n", outcome.stdout, outcome.stderr
   end
 
   slow "it starts Ruby several times"
   def test_ctrl_c_during_an_offloaded_call_and_a_child_process
-    outcome = interrupt(<<~RUBY, :INT)
-      begin
-        NeverBlock.run do |scope|
-          scope.spawn { NB.offload { idle } }
-          pid = spawn("exec sleep 60", pgroup: true) # real: this child
-          scope.spawn { begin; Process.wait(pid); ensure; Process.kill(:KILL, pid); end }
-          scope.spawn { IO.popen(["sleep", "0.2"], &:read) }
-          NB.pass
-          puts "ready"
-          idle
-        end
-      rescue Interrupt
-        puts "interrupted"
-      end
+    outcome = interrupt_beside(<<~RUBY)
+      scope.spawn { NB.offload { idle } }
+      pid = spawn("exec sleep 60", pgroup: true) # real: this child
+      scope.spawn { begin; Process.wait(pid); ensure; Process.kill(:KILL, pid); end }
+      scope.spawn { IO.popen(["sleep", "0.2"], &:read) }
     RUBY
     assert_equal "ready\ninterrupted\n", outcome.stdout, outcome.stderr
   end

@@ -100,9 +100,7 @@ class PostgresFastPathTest < Minitest::Test
   # Relief and Overtime look at the statement that runs.
   def test_while_it_runs_the_connection_shows_a_statement
     in_loop do
-      one = silent
-      task = NB.spawn { run_at_once("select 2") }
-      pass_until("the read") { pgs.first.waiting == 1 }
+      one, task = in_flight
       assert_equal [1, false, false], [one.depth, one.idle?, one.deserted?]
       assert_equal ["select 2", SHAPE, false], [one.head.sql, one.head.fingerprint, one.head.done?]
       assert_equal [one.head, 1], [one.head, one.depth]
@@ -115,9 +113,7 @@ class PostgresFastPathTest < Minitest::Test
   # A probe would read the answer into libpq, and the fiber would wait for the socket.
   def test_the_connection_is_not_probed_meanwhile
     in_loop do
-      one = silent
-      task = NB.spawn { run_at_once("select 2") }
-      pass_until("the read") { pgs.first.waiting == 1 }
+      one, task = in_flight
       pgs.first.answer
       assert one.alive?(look: true)
       @multiplexer.verify
@@ -127,9 +123,7 @@ class PostgresFastPathTest < Minitest::Test
 
   def test_a_fiber_that_stops_waiting
     in_loop do
-      one = silent
-      task = NB.spawn { run_at_once("select 2") }
-      pass_until("the read") { pgs.first.waiting == 1 }
+      one, task = in_flight
       task.cancel
       pass_until("its end") { !task.alive? }
       assert_nil one.broken
@@ -144,9 +138,7 @@ class PostgresFastPathTest < Minitest::Test
 
   def test_a_connection_that_is_lost
     in_loop do
-      one = silent
-      task = NB.spawn { run_at_once("select 2") }
-      pass_until("the read") { pgs.first.waiting == 1 }
+      one, task = in_flight
       pgs.first.hang_up
       assert_raises(NeverBlock::Postgres::OutcomeUnknown) { task.value }
       assert_equal [:broken, true], [one.state, one.ended_by_server]
@@ -156,9 +148,7 @@ class PostgresFastPathTest < Minitest::Test
 
   def test_a_pool_that_is_closed
     in_loop do
-      silent
-      task = NB.spawn { run_at_once("select 2") }
-      pass_until("the read") { pgs.first.waiting == 1 }
+      _, task = in_flight
       @multiplexer.close
       assert_raises(NeverBlock::Postgres::OutcomeUnknown) { task.value }
       pass_until("the end of the connection") { pgs.first.finished? }
@@ -204,6 +194,14 @@ class PostgresFastPathTest < Minitest::Test
   def silent
     opened { |sql| fake.ok if sql == "select 1" }
     @factory.opened.first
+  end
+
+  # @return [Array(PipelinedConnection, Task)] a connection, and the task that waits for its answer to a read
+  def in_flight
+    one = silent
+    task = NB.spawn { run_at_once("select 2") }
+    pass_until("the read") { pgs.first.waiting == 1 }
+    [one, task]
   end
 
   def run_at_once(sql = "select 1", *params, key: nil)

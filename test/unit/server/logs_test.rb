@@ -221,10 +221,7 @@ class ServerLogsTest < Minitest::Test
     calls = []
     sink = Object.new
     sink.define_singleton_method(:write) { |text| calls << text }
-    in_run do |scope|
-      writer = LogWriter.new(sink, delay: 1)
-      running = scope.spawn { writer.run }
-      NB.pass
+    with_writer(sink, delay: 1) do |writer, running|
       100.times { |n| writer << "#{n}\n" }
       assert_empty calls
       clock.advance(1)
@@ -239,10 +236,7 @@ class ServerLogsTest < Minitest::Test
 
   def test_stop_does_not_wait_for_the_delay
     out = StringIO.new
-    in_run do |scope|
-      writer = LogWriter.new(out, delay: 3600)
-      running = scope.spawn { writer.run }
-      NB.pass
+    with_writer(out, delay: 3600) do |writer, running|
       writer << "a\n"
       NB.pass
       writer.stop
@@ -253,10 +247,7 @@ class ServerLogsTest < Minitest::Test
 
   def test_a_cancelled_writer_writes_what_it_has
     out = StringIO.new
-    in_run do |scope|
-      writer = LogWriter.new(out, delay: 3600)
-      running = scope.spawn { writer.run }
-      NB.pass
+    with_writer(out, delay: 3600) do |writer, running|
       writer << "a\n"
       running.cancel
     end
@@ -265,10 +256,7 @@ class ServerLogsTest < Minitest::Test
 
   def test_a_pipe_without_a_reader_delays_no_request
     reader, writing = IO.pipe
-    in_run do |scope|
-      writer = LogWriter.new(writing, limit: 100_000)
-      running = scope.spawn { writer.run }
-      NB.pass
+    with_writer(writing, limit: 100_000) do |writer, running|
       1_000.times do
         writer << "#{"x" * 999}\n"
         NB.pass
@@ -287,10 +275,7 @@ class ServerLogsTest < Minitest::Test
 
   def test_the_last_lines_wait_for_a_stalled_pipe_only_so_long
     reader, writing = IO.pipe
-    in_run do |scope|
-      writer = LogWriter.new(writing, last: 0.05)
-      running = scope.spawn { writer.run }
-      NB.pass
+    with_writer(writing, last: 0.05) do |writer, running|
       writer << "x" * 1_000_000 << "\n"
       NB.pass
       writer << "y\n"
@@ -350,10 +335,7 @@ class ServerLogsTest < Minitest::Test
   def test_lines_to_a_pipe_that_ruby_buffers_are_there_at_once
     reader, writing = IO.pipe
     writing.sync = false
-    in_run do |scope|
-      writer = LogWriter.new(writing)
-      running = scope.spawn { writer.run }
-      NB.pass
+    with_writer(writing) do |writer, running|
       writer << "a\n"
       assert_equal "a\n", reader.gets
       writer.stop
@@ -377,6 +359,17 @@ class ServerLogsTest < Minitest::Test
     out = StringIO.new
     AccessLog.new(out, format:, clock: -> { NOON }).call(*request)
     out.string
+  end
+
+  # @yieldparam writer [LogWriter]
+  # @yieldparam running [NeverBlock::Task] that writes its lines
+  def with_writer(to, **)
+    in_run do |scope|
+      writer = LogWriter.new(to, **)
+      running = scope.spawn { writer.run }
+      NB.pass
+      yield writer, running
+    end
   end
 
   def written

@@ -33,8 +33,8 @@ module NeverBlockTest
       # @return [String] the working directory
       def folder = path(directory)
 
-      # @return [Hash{String=>String, nil}]
-      def environment = Outside.clean.merge(variables.transform_values { |value| map(value) })
+      # @return [Hash{String=>String, nil}] with a home of its own, since steps remove what is in it
+      def environment = Outside.clean.merge(variables.transform_values { |value| map(value) }, "HOME" => root)
     end
 
     # @return [Array<String>] packages that apt-get would install

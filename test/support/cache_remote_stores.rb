@@ -18,6 +18,7 @@ module NeverBlockTest
   module CacheRemoteStores
     include Helpers
     include CacheStoreContract
+    include CacheStoreContract::Namespaces
     include Runs
 
     KINDS = [[:purge, CacheStoreContract::KEY], [:purge_tag, "a"], [:clear]].freeze
@@ -65,14 +66,6 @@ module NeverBlockTest
       @patiences[one] = patience
       @stores << one
       one
-    end
-
-    def test_each_namespace_is_a_store_of_its_own
-      store.write(KEY, entry("one"))
-      other = new_store(namespace: "#{@namespace}-2")
-      assert_equal [], other.read(KEY)
-      other.clear
-      assert_equal ["one"], bodies(KEY)
     end
 
     def test_another_process_reads_and_purges

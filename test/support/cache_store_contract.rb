@@ -12,6 +12,17 @@ module NeverBlockTest
     OTHER = "https://example.org/b"
     TIME = 1_760_000_000.25
 
+    # What stores do that have an option `namespace:`.
+    module Namespaces
+      def test_each_namespace_is_a_store_of_its_own
+        store.write(KEY, entry("one"))
+        other = new_store(namespace: "#{@namespace}another")
+        assert_equal [], other.read(KEY)
+        other.clear
+        assert_equal ["one"], bodies(KEY)
+      end
+    end
+
     def test_what_is_written_is_read
       entry = entry("hello", headers: {"content-type" => "text/plain", "link" => ["<a>", "<b>"].freeze}, tags: %w[news front])
       assert_equal true, store.write(KEY, entry)

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-require "socket"
-require_relative "peer"
+require_relative "socket_server"
 
 module NeverBlockTest
   # A memcached for the tests, on a unix socket.
@@ -10,7 +9,7 @@ module NeverBlockTest
   #   memcached = MemcachedServer.start
   #   Dalli::Client.new(memcached.path)
   #   memcached.stop
-  class MemcachedServer
+  class MemcachedServer < SocketServer
     # @return [String, nil] why memcached can't be used
     def self.missing = Peer.missing("memcached")
 
@@ -20,16 +19,8 @@ module NeverBlockTest
 
     # @api private
     def initialize(megabytes)
-      @peer = Peer.start(user: "nobody") { |folder| [Peer.find("memcached"), "-s", "#{folder}/socket", "-a", "0777", "-m", megabytes.to_s] }
-      @peer.until_ready { Peer.accepts?(path) }
+      super(user: "nobody") { |folder| [Peer.find("memcached"), "-s", "#{folder}/socket", "-a", "0777", "-m", megabytes.to_s] }
     end
-
-    # @return [String] of its socket
-    def path = File.join(@peer.folder, "socket")
-
-    # @param name [Symbol] of a signal: :KILL, :STOP, :CONT
-    # @return [void]
-    def signal(name) = Process.kill(name, pid)
 
     # @return [Integer] of its process
     def pid
@@ -38,8 +29,5 @@ module NeverBlockTest
         socket.each_line("END\r\n").first[/^STAT pid (\d+)/, 1].to_i
       end
     end
-
-    # @return [void]
-    def stop = @peer.stop
   end
 end

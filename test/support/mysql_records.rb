@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "fiber_records"
 require_relative "mysql"
 
 module NeverBlockTest
@@ -11,16 +12,11 @@ module NeverBlockTest
   #   end
   module MySQLRecords
     include MySQL
-
-    def setup
-      super
-      skip "activerecord is not among the gems here" unless Gem.loaded_specs.key?("activerecord")
-      require "neverblock/active_record"
-      ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
-    end
+    include FiberRecords
 
     def teardown
       ActiveRecord::Base.remove_connection if defined?(ActiveRecord)
+      super
     end
 
     # @return [String] of tests that name none

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "database"
+require_relative "fiber_records"
 
 module NeverBlockTest
   # For tests of Active Record without Rails, with our adapter: a model on a new and empty table.
@@ -11,16 +12,11 @@ module NeverBlockTest
   #   end
   module Records
     include Database
-
-    def setup
-      super
-      skip "activerecord is not among the gems here" unless Gem.loaded_specs.key?("activerecord")
-      require "neverblock/active_record"
-      ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
-    end
+    include FiberRecords
 
     def teardown
       ActiveRecord::Base.remove_connection if defined?(ActiveRecord)
+      super
     end
 
     # @return [Hash{Symbol=>Object}] of database.yml

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-require "socket"
-require_relative "peer"
+require_relative "socket_server"
 
 module NeverBlockTest
   # A Redis for the tests, on a unix socket.
@@ -10,7 +9,7 @@ module NeverBlockTest
   #   redis = RedisServer.start
   #   RedisClient.config(path: redis.path)
   #   redis.stop
-  class RedisServer
+  class RedisServer < SocketServer
     # @return [String, nil] why Redis can't be used
     def self.missing = Peer.missing("redis-server")
 
@@ -19,16 +18,8 @@ module NeverBlockTest
 
     # @api private
     def initialize
-      @peer = Peer.start { |folder| [Peer.find("redis-server"), "--port", "0", "--unixsocket", "#{folder}/socket", "--save", "", "--dir", folder] }
-      @peer.until_ready { Peer.accepts?(path) }
+      super { |folder| [Peer.find("redis-server"), "--port", "0", "--unixsocket", "#{folder}/socket", "--save", "", "--dir", folder] }
     end
-
-    # @return [String] of its socket
-    def path = File.join(@peer.folder, "socket")
-
-    # @param name [Symbol] of a signal: :KILL, :STOP, :CONT
-    # @return [void]
-    def signal(name) = Process.kill(name, pid)
 
     # @return [Integer] of its process
     def pid
@@ -38,8 +29,5 @@ module NeverBlockTest
         socket.read(size)[/^process_id:(\d+)/, 1].to_i
       end
     end
-
-    # @return [void]
-    def stop = @peer.stop
   end
 end

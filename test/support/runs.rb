@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "loops"
+require_relative "raised"
 
 module NeverBlockTest
   # For tests of the API: runs as users write them, each with a time limit.
@@ -11,6 +12,7 @@ module NeverBlockTest
   #   end
   module Runs
     include Loops
+    include Raised
 
     # NeverBlock.run on a thread of its own, with nothing in between: failures are raised in the test.
     # @return [Object] what `run` returned
@@ -26,14 +28,6 @@ module NeverBlockTest
     def parked(task)
       pass_until("the wait of #{task.inspect}") { task.state == :running && task.waits_for }
       task
-    end
-
-    # @return [Exception, nil] what the block raised, of any class
-    def raised
-      yield
-      nil
-    rescue Exception => error # standard:disable Lint/RescueException -- the exception is what the test looks at
-      error
     end
 
     # Nothing is left of the run in the calling thread's kept loop.

@@ -51,16 +51,7 @@ class MySQLActiveRecordTest < Minitest::Test
   def test_finds_and_transactions_of_many_fibers
     with_items(connections: 4) do |items|
       before = shared.stats # other tests with these settings have used it
-      NB.concurrently(40.times.to_a, limit: 40) do |n|
-        items.transaction do
-          items.create!(name: "t#{n}")
-          items.transaction(requires_new: true) do
-            items.create!(name: "nested#{n}")
-            raise ActiveRecord::Rollback if n % 4 == 0
-          end
-          raise ActiveRecord::Rollback if n.odd?
-        end
-      end
+      nest_transactions(items)
       assert_equal [20, 10], [items.where("name like 't%'").count, items.where("name like 'nested%'").count]
       ids = items.pluck(:id, :name).to_h
       assert_equal ids.to_a, NB.concurrently(ids.keys, limit: 100) { |id| [id, items.find(id).name] }

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require_relative "../../support/mysql_shards"
+require_relative "../../support/sharded_records"
 
 # NeverBlock::Shards over pools of three databases of MariaDB, one that is dead, and one that is silent.
 class MySQLShardsTest < Minitest::Test
@@ -64,31 +65,16 @@ end
 # The same over the shards of `connects_to`.
 class MySQLActiveRecordShardsTest < Minitest::Test
   include NeverBlockTest::MySQLShards
+  include NeverBlockTest::ShardedRecords
 
   def setup
     super
-    skip "activerecord is not among the gems here" unless Gem.loaded_specs.key?("activerecord")
-    require "neverblock/active_record"
-    @level = ActiveSupport::IsolatedExecutionState.isolation_level
-    ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
-    @base, @items = self.class.models
     @base.connects_to(shards: NAMES.to_h { |name| [name, {writing: configuration(name), reading: configuration(name)}] })
   end
 
   def teardown
-    if @base
-      ActiveRecord::Base.connection_handler.clear_all_connections!(:all)
-      ActiveSupport::IsolatedExecutionState.isolation_level = @level
-    end
+    ActiveRecord::Base.connection_handler.clear_all_connections!(:all) if @base
     super
-  end
-
-  # @return [Array<Class>] an abstract class with shards, and a model
-  def self.models
-    @models ||= begin
-      base = const_set(:ShardRecord, Class.new(ActiveRecord::Base) { self.abstract_class = true })
-      [base, const_set(:Order, Class.new(base) { self.table_name = "orders" })]
-    end
   end
 
   def test_each_shard_is_asked_and_child_fibers_keep_theirs

@@ -21,16 +21,7 @@ class PostgresActiveRecordTest < Minitest::Test
 
   def test_transactions_of_many_fibers
     with_items(connections: 4) do |items|
-      NB.concurrently(40.times.to_a, limit: 40) do |n|
-        items.transaction do
-          items.create!(name: "t#{n}")
-          items.transaction(requires_new: true) do
-            items.create!(name: "nested#{n}")
-            raise ActiveRecord::Rollback if n % 4 == 0
-          end
-          raise ActiveRecord::Rollback if n.odd?
-        end
-      end
+      nest_transactions(items)
       assert_equal [20, 10], [items.where("name like 't%'").count, items.where("name like 'nested%'").count]
     end
   end

@@ -1,12 +1,14 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/raised"
 require "support/served_in_time"
 require "timeout"
 
 # No request ever sees another's state: on one connection, pipelined, in streaming bodies, on any fiber.
 class ServerIsolationTest < Minitest::Test
   include NeverBlockTest::Helpers
+  include NeverBlockTest::Raised
   include NeverBlockTest::ServedInTime
 
   # Methods, since variables that blocks leave belong to the scope they were written in.
@@ -217,13 +219,6 @@ class ServerIsolationTest < Minitest::Test
   end
 
   private
-
-  def raised
-    yield
-    nil
-  rescue => error
-    error
-  end
 
   def serve_traces(leave, look, failure: false)
     serve do |env|

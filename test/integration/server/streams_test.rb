@@ -3,11 +3,13 @@
 # engines: every - io_uring sends, the others write when the socket is writable
 
 require "test_helper"
+require "support/raised"
 require "support/served_in_time"
 
 # Streaming bodies (Rack 3's call(stream)): writing, reading, several tasks at one stream, clients that leave.
 class ServerStreamsTest < Minitest::Test
   include NeverBlockTest::Helpers
+  include NeverBlockTest::Raised
   include NeverBlockTest::ServedInTime
 
   # An app that responds with this stream to every request.
@@ -280,14 +282,5 @@ class ServerStreamsTest < Minitest::Test
   def test_another_thread_can_not_write
     serve_stream { |stream| stream << raised { Thread.new { (stream << "x") && nil }.tap { |thread| thread.report_on_exception = false }.join }.message }
     assert_match(/a request's stream belongs to its server's thread/, ask(get).body)
-  end
-
-  private
-
-  def raised
-    yield
-    nil
-  rescue => error
-    error
   end
 end

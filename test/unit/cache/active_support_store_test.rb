@@ -12,6 +12,7 @@ module CacheActiveSupportStoreTest
   module Shared
     include NeverBlockTest::Helpers
     include NeverBlockTest::CacheStoreContract
+    include NeverBlockTest::CacheStoreContract::Namespaces
     include NeverBlockTest::VirtualTime
 
     ActiveSupportStore = NeverBlock::Cache::ActiveSupportStore
@@ -28,14 +29,6 @@ module CacheActiveSupportStoreTest
     end
 
     def counts? = false
-
-    def test_each_namespace_is_a_store_of_its_own
-      store.write(KEY, entry("one"))
-      other = new_store(namespace: "release-2")
-      assert_equal [], other.read(KEY)
-      other.clear
-      assert_equal ["one"], bodies(KEY)
-    end
 
     def test_other_processes_purge_it
       other = new_store

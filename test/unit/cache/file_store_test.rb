@@ -11,6 +11,7 @@ require "neverblock/cache"
 class CacheFileStoreTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::CacheStoreContract
+  include NeverBlockTest::CacheStoreContract::Namespaces
   include NeverBlockTest::CacheFolder
   include NeverBlockTest::OpenFiles
 
@@ -32,14 +33,6 @@ class CacheFileStoreTest < Minitest::Test
     before = store.generation(KEY)
     assert_child { store.write(KEY, entry("x", tags: %w[a]), generation: before) }
     assert_equal ["x"], bodies(KEY)
-  end
-
-  def test_each_namespace_is_a_store_of_its_own
-    store.write(KEY, entry("one"))
-    other = new_store(namespace: "release-2")
-    assert_equal [], other.read(KEY)
-    other.clear
-    assert_equal ["one"], bodies(KEY)
   end
 
   def test_it_is_there_after_a_restart

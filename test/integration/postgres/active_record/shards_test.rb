@@ -3,38 +3,24 @@
 require "test_helper"
 require_relative "../../../support/delay_proxy"
 require_relative "../../../support/shard_databases"
+require_relative "../../../support/sharded_records"
 require "tmpdir"
 
 # NeverBlock::Shards over the shards of `connects_to`, and role and shard of child fibers.
 class PostgresActiveRecordShardsTest < Minitest::Test
   include NeverBlockTest::ShardDatabases
+  include NeverBlockTest::ShardedRecords
 
   DEADLINE = 3 # seconds, in which a slow machine answers too
 
   def setup
     super
-    skip "activerecord is not among the gems here" unless Gem.loaded_specs.key?("activerecord")
-    require "neverblock/active_record"
-    @level = ActiveSupport::IsolatedExecutionState.isolation_level
-    ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
-    @base, @items = self.class.models
     connect
   end
 
   def teardown
-    if @base
-      disconnect
-      ActiveSupport::IsolatedExecutionState.isolation_level = @level
-    end
+    disconnect if @base
     super
-  end
-
-  # @return [Array<Class>] an abstract class with shards, and a model
-  def self.models
-    @models ||= begin
-      base = const_set(:ShardRecord, Class.new(ActiveRecord::Base) { self.abstract_class = true })
-      [base, const_set(:Order, Class.new(base) { self.table_name = "orders" })]
-    end
   end
 
   # -- all shards

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+# serial: it measures how late the proxy is, and its processor time
 require "test_helper"
 require "digest"
 require "socket"

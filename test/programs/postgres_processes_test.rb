@@ -14,19 +14,21 @@ class PostgresProcessesTest < Minitest::Test
     with_database(connections: 4) do |database|
       in_loop do
         over = false
+        answered = 0
         busy = Array.new(20) do |n|
           NB.spawn do
             count = 0
             until over
               assert_equal "#{n} #{count += 1}", one(database.exec("select $1::text as n", ["#{n} #{count}"]))
               database.transaction { |connection| assert_equal n.to_s, one(connection.exec("select #{n} as n")) } if count % 10 == 0
+              answered += 1
             end
             count
           end
         end
         before = own_pids(database)
         children = Array.new(9) do |n|
-          sleep 0.02
+          pass_until("responses between two forks") { answered >= 20 * (n + 1) }
           fork { child(database, n) }
         end
         statuses = children.map { |pid| Process.wait2(pid).last }

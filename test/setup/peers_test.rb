@@ -12,6 +12,7 @@ class PeersTest < Minitest::Test
   def test_a_program_ends_with_the_process_that_started_it
     starter = IO.popen([RbConfig.ruby, "-I#{__dir__}/../support", "-rpeer", "-e", <<~RUBY], err: %i[child out])
       $stdout.sync = true
+      # real: the peer is a process that does not end by itself
       peer = NeverBlockTest::Peer.start { |folder| ["sh", "-c", "echo $$ > pid; echo hello; exec sleep 100"] }
       peer.until_ready { peer.log == "hello\\n" }
       puts peer.folder, File.read("\#{peer.folder}/pid")

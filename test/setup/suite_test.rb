@@ -107,18 +107,20 @@ class SuiteTest < Minitest::Test
     outcome = suite({"one" => <<~RUBY}, limit: 3)
       def test_a
         trap(:TERM) {}
+        # real: processes that do not end by themselves
         spawn("echo $$ > #{pids["child"]}; trap '' TERM; while :; do sleep 1; done", pgroup: true)
         fork do
           Process.daemon(true, true)
           File.write(#{pids["daemon"].dump}, $$)
+          # real: a process that does not end by itself
           spawn("setsid sh -c 'echo $$ > #{pids["grandchild"]}; sleep 1000'")
           sleep
         end
         until #{pids.values.inspect}.all? { |path| File.size?(path) } # its time begins once all are there
           File.write("\#{ENV["NEVERBLOCK_TALLY"]}.current", "OneTest#test_a")
-          sleep 0.01
+          sleep 0.01 # real: the processes above start
         end
-        loop { sleep } # Ruby 4.0 leaves a bare sleep early when a child ends
+        loop { sleep } # real: until the suite kills it; Ruby 4.0 leaves a bare sleep early when a child ends
       end
     RUBY
     assert_equal "0 passed, 1 failed, 0 skipped", outcome.stdout.lines.last.chomp

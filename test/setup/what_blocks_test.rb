@@ -16,17 +16,20 @@ class WhatBlocksTest < Minitest::Test
 
   slow "it starts programs"
   def test_a_wait_that_parks
+    # real: the measured process waits for the kernel's timer
     assert_equal "parks: kernel_sleep", measured(:waits) { measure(Integer) { sleep WAIT } }
   end
 
   slow "it starts programs"
   def test_a_wait_that_stops_the_loop
+    # real: the measured process waits for the kernel's timer
     words = measured(:waits) { measure(Integer) { Fiber.blocking { sleep WAIT } } }
     assert_equal "BLOCKS, offload helps", words
   end
 
   slow "it starts programs"
   def test_a_call_that_parks_first_and_stops_the_loop_then
+    # real: the measured process waits for the kernel's timer
     words = measured(:waits) { measure(Integer) { sleep(0.01) && Fiber.blocking { sleep WAIT } } }
     assert_equal "BLOCKS, offload helps", words
   end
@@ -44,12 +47,15 @@ class WhatBlocksTest < Minitest::Test
   end
 
   def test_a_wait_inside_another_fiber
+    # real: the measured process waits for the kernel's timer
     assert_equal "parks", measured(:waits) { measure(1) { Fiber.new { sleep(WAIT) && 1 }.resume } }
   end
 
   slow "it starts programs"
   def test_a_wait_begins_with_the_call_however_slow_its_preparation
+    # real: the measured process waits for the kernel's timer
     assert_equal "parks: io_read", measured(:waits) { measure("abc", fed("abc").tap { sleep WAIT * 2 }) { |reader| reader.read } }
+    # real: the measured process waits for the kernel's timer
     assert_equal "parks: process_wait", measured(:waits) { measure(Integer, lasting.tap { sleep WAIT * 2 }) { |child| Process.wait(child) } }
   end
 
@@ -86,6 +92,7 @@ class WhatBlocksTest < Minitest::Test
   slow "it starts programs"
   def test_a_look_that_finds_what_is_expected_is_believed
     looks = Tempfile.create
+    # real: the measured process waits for the kernel's timer
     asked = row(:waits, "the call") { looks.syswrite(".") && measure(Integer) { sleep(0.01) && Fiber.blocking { sleep WAIT } } }
     words = WhatBlocks::Measurement.new([asked], expected: {"the call" => "BLOCKS, offload helps"}).call.fetch("the call")
     assert_equal "BLOCKS, offload helps", words

@@ -73,14 +73,14 @@ module NeverBlockTest
         end
       rescue SystemCallError, IOError => error
         lose("#{error.class} after #{answers} answers on a connection#{" that is kept" if @keep}")
-        sleep @pause # the server may be down
+        sleep @pause # real: the server, which may be down
       ensure
         socket&.close
       end
 
       # @return [Boolean] whether the connection goes on
       def ask(socket)
-        sleep @pause if @pause > 0
+        sleep @pause if @pause > 0 # real: the server works for other clients as well
         path, size = @requests[@sent % @requests.size]
         socket << "#{size.zero? ? "GET" : "POST"} #{path} HTTP/1.1\r\nHost: a\r\n#{"Connection: close\r\n" unless @keep}" \
           "#{"Content-Length: #{size}\r\n" unless size.zero?}\r\n#{"x" * size}"

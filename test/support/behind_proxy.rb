@@ -40,7 +40,7 @@ module NeverBlockTest
       pieces = ->(out, name) do
         3.times do |number|
           out << "data: \#{number}\\n\\n"
-          sleep 0.005 until File.exist?("\#{name}-\#{number}")
+          sleep 0.005 until File.exist?("\#{name}-\#{number}") # real: the test's process makes the file
         end
       end
       run ->(env) {
@@ -57,7 +57,7 @@ module NeverBlockTest
           io << io.readpartial(100)
           io.close
           next [-1, {}, []]
-        when "/sleep" then sleep(Float(name))
+        when "/sleep" then sleep(Float(name)) # real: the proxy has a request under way
         when "/read" then env["rack.input"].read
         end
         [200, {}, ["body"]]

@@ -59,6 +59,7 @@ module NeverBlockTest
       when "/file" then [200, {"content-type" => "application/octet-stream"}, FileBody.new(file)]
       when "/cookies" then [200, PLAIN.merge("set-cookie" => ["a=1; path=/", "b=2"]), ["two"]]
       when "/hints" then hints(env)
+      # real: the client's other requests are answered first
       when "/wait" then sleep(0.02) && [200, PLAIN.dup, ["waited"]]
       when "/fail" then raise "no"
       when "/204", "/304" then [env["PATH_INFO"][1..].to_i, {}, []]

@@ -318,6 +318,7 @@ module NeverBlockTest
 
     def check_what_it_was_told
       deadline = now + 30
+      # real: the database's processes
       sleep 0.005 while now < deadline && @control.exec("select 1 from pg_stat_activity where application_name = '#{application}' and state <> 'idle'").ntuples > 0
       count = applied(@nonce)
       case @told

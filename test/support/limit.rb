@@ -19,7 +19,7 @@ module NeverBlockTest
       if Process.clock_gettime(Process::CLOCK_MONOTONIC) - began > LIMIT
         raise Minitest::Assertion, "#{(Proc === what) ? what.call : what} did not come true within #{LIMIT} s"
       end
-      sleep pause
+      sleep pause # real: the process, socket or event that the block looks at
     end
     value
   end

@@ -107,7 +107,7 @@ module NeverBlockTest
           stop
           raise "it did not start: #{said.lines.last&.chomp}\n#{said}"
         end
-        sleep 0.01
+        sleep 0.01 # real: the program starts
       end
       self
     end

@@ -191,7 +191,7 @@ module NeverBlockTest
     def wait_until
       show_in_turn
       until yield
-        sleep 0.05
+        sleep 0.05 # real: the test programs
         show_in_turn
       end
     end

@@ -73,14 +73,16 @@ class PostgresActiveRecordTest < Minitest::Test
   slow "it waits for statements that sleep"
   def test_a_fork_while_the_first_connection_is_made
     ActiveRecord::Base.establish_connection(adapter: "neverblock_postgresql", database: "postgres", connections: 2, **parameters)
-    slow = Module.new { define_method(:connect) { |*arguments, **options| sleep(0.3) && super(*arguments, **options, &nil) } }
+    gate = Thread::Queue.new
+    slow = Module.new { define_method(:connect) { |*arguments, **options| [gate.pop, super(*arguments, **options, &nil)].last } }
     PG.singleton_class.prepend(slow)
     in_loop do
       task = NB.spawn { ActiveRecord::Base.with_connection { |connection| connection.select_value("select 1") } }
-      5.times { NB.pass }
+      pass_until("the connection") { gate.num_waiting.positive? }
       pid = fork { exit!(0) }
-      child = NB.timeout(5) { Process.wait2(pid).last }
+      child = NB.timeout(NeverBlockTest::LIMIT) { Process.wait2(pid).last }
       pid = nil
+      gate.close
       assert_predicate child, :success?
       assert_equal 1, task.value
     ensure

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require_relative "../../support/database"
+require_relative "../../support/virtual_time"
 
 # Events between two steps of an operation: another fiber on the same connection, the connection's end, an exception, a
 # wake.
@@ -139,20 +140,22 @@ class PostgresBetweenTest < Minitest::Test
   # Regression: the fiber waited until its timeout, since the wake arrived when its time to look again was already up.
   slow "it starts another database"
   def test_a_place_that_comes_when_it_is_time_to_look_again
-    with_database(connections: 3, timeout: 60) do |database|
-      held = database.connection
-      held.exec("select 1") # outside of a loop: a lease until check-in
-      in_loop do
-        6.times { database.exec("select $1::text as n", ["0"]) }
-        sleeper = NB.spawn { database.exec("select pg_sleep(60)") }
-        pass_until("the sleeper") { database.stats[:held] == 2 }
-        database.exec("select $1::text as n", ["0"])
-        giver = NB.spawn { sleep(0.09) && held.check_in }
-        began = now
-        waiting = NB.spawn { database.exec("select 1 for update") && now - began }
-        NB.spawn { sleep(0.05) && Fiber.blocking { sleep 0.1 } } # both timers are due when the loop next looks
-        assert_operator waiting.value, :<, 30
-        [giver, sleeper].each(&:cancel)
+    NeverBlockTest::VirtualTime.during do |clock|
+      with_database(connections: 3, timeout: 60) do |database|
+        held = database.connection
+        held.exec("select 1") # outside of a loop: a lease until check-in
+        in_loop do
+          6.times { database.exec("select $1::text as n", ["0"]) }
+          sleeper = NB.spawn { database.exec("select pg_sleep(60)") }
+          pass_until("the sleeper") { database.stats[:held] == 2 }
+          database.exec("select $1::text as n", ["0"])
+          giver = NB.spawn { sleep(0.09) && held.check_in }
+          began = clock.elapsed
+          waiting = NB.spawn { database.exec("select 1 for update") && clock.elapsed - began }
+          NB.spawn { sleep(0.05) && Fiber.blocking { clock.advance(0.1) } } # both timers are due when the loop next looks
+          assert_operator waiting.value, :<, 30
+          [giver, sleeper].each(&:cancel)
+        end
       end
     end
   end
@@ -160,12 +163,15 @@ class PostgresBetweenTest < Minitest::Test
   # The statement by itself: a wait whose time is up still gets a wake that arrived before it resumed.
   def test_a_statement_is_woken_after_its_time_is_up
     require "neverblock/postgres"
-    in_loop do
-      statement = nil
-      waiting = NB.spawn { (statement = NeverBlock::Postgres::Statement.new("select 1", session_defaults: NeverBlock::Postgres::SessionDefaults::EMPTY)).park(0.05) }
-      NB.spawn { sleep(0.04) && statement.wake }
-      NB.spawn { sleep(0.02) && Fiber.blocking { sleep 0.1 } } # both timers are due when the loop next looks
-      assert waiting.value
+    NeverBlockTest::VirtualTime.during do |clock|
+      in_loop do
+        statement = nil
+        waiting = NB.spawn { (statement = NeverBlock::Postgres::Statement.new("select 1", session_defaults: NeverBlock::Postgres::SessionDefaults::EMPTY)).park(5) }
+        NB.spawn { sleep(4) && statement.wake }
+        NB.spawn { sleep(2) && Fiber.blocking { clock.advance(10) } } # both timers are due when the loop next looks
+        assert waiting.value
+        assert_in_delta 12, clock.elapsed
+      end
     end
   end
 

@@ -3,6 +3,7 @@
 require "test_helper"
 require_relative "../../support/shared_statements"
 require_relative "../../support/table_locks"
+require_relative "../../support/virtual_time"
 
 # Which statements share a connection, and which are sent together. What happens to a connection whose session has
 # changed is in postgres/changed_sessions_test.rb.
@@ -143,18 +144,20 @@ class PostgresSharingTest < Minitest::Test
   # requests were queued.
   [1, 2].each do |connections|
     define_method(:"test_what_is_asked_at_once_after_a_rest_on_#{connections}") do
-      with_database(connections:) do |database|
-        in_loop do
-          open_both(database) if connections == 2
-          pass_until("how long it takes") { database.exec("select 1 as n") && fast?(database, "select 1 as n") }
-          sleep 3 * multiplexer(database).timings.threshold # longer than any fast statement takes
-          gate = Thread::Queue.new
-          tasks = Array.new(50) { |n| NB.spawn { gate.pop && one(database.exec("select #{n} as n")) } }
-          pass_until("the tasks") { gate.num_waiting == 50 }
-          tasks.size.times { gate << true }
-          NB.pass
-          assert_equal 0, database.stats[:queued]
-          assert_equal 50.times.map(&:to_s), tasks.map(&:value)
+      NeverBlockTest::VirtualTime.during do |clock|
+        with_database(connections:) do |database|
+          in_loop do
+            open_both(database) if connections == 2
+            pass_until("how long it takes") { database.exec("select 1 as n") && fast?(database, "select 1 as n") }
+            clock.advance(1) # longer than any fast statement takes
+            gate = Thread::Queue.new
+            tasks = Array.new(50) { |n| NB.spawn { gate.pop && one(database.exec("select #{n} as n")) } }
+            pass_until("the tasks") { gate.num_waiting == 50 }
+            tasks.size.times { gate << true }
+            NB.pass
+            assert_equal 0, database.stats[:queued]
+            assert_equal 50.times.map(&:to_s), tasks.map(&:value)
+          end
         end
       end
     end

@@ -153,7 +153,7 @@ module NeverBlockTest
 
     # Random interruptions of the tasks.
     def hunt(victims)
-      sleep 0.004
+      sleep 0.004 # real: statements that the database works on
       case @random.rand(400)
       when 0 then GC.compact
       when 1 then Process.kill(:USR1, Process.pid)

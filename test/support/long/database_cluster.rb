@@ -69,7 +69,7 @@ module NeverBlockTest
       deadline = now + LIMIT
       until primary.query("select count(*) from pg_stat_replication where state = 'streaming'") == "1"
         raise "the standby did not begin to stream within #{LIMIT} s" if now > deadline
-        sleep 0.02
+        sleep 0.02 # real: the standby's process
       end
     end
   end

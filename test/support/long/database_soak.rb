@@ -197,6 +197,7 @@ module NeverBlockTest
     # Waits until the backends of closed clients have ended.
     def at_rest(most = CONNECTIONS)
       deadline = now + 5
+      # real: the server's processes end
       sleep 0.05 while (count = ask("select count(*) from #{BACKENDS}").to_i) > most && now < deadline
       count
     end
@@ -209,7 +210,7 @@ module NeverBlockTest
     # Makes the client write to standard error where its fibers are.
     def hangs
       Process.kill(:USR2, @pid)
-      sleep 2
+      sleep 2 # real: the client's process writes
       backends = ask("select pid, state, wait_event, query from #{BACKENDS}")
       raise Minitest::Assertion, "a round does not end, after #{@last.inspect}, SEED=#{@seed}:\n#{backends}\n#{File.read(@errors.path)}"
     end
@@ -226,8 +227,7 @@ module NeverBlockTest
       end
     end
 
-    # Time has to pass: this process has no condition to wait for.
-    def pause(from, to) = sleep(@random.rand(from..to))
+    def pause(from, to) = sleep(@random.rand(from..to)) # real: the client's process and the database work between two faults
 
     def terminate = ask("select pg_terminate_backend(pid) from #{BACKENDS} order by random() limit 1")
 
@@ -320,7 +320,7 @@ module NeverBlockTest
         PG.connect(server.url) { |connection| connection.exec(sql).values.map { |row| row.join(" ") }.join("\n") }
       rescue PG::ConnectionBad, PG::Error => error
         raise if now > deadline || !(PG::ConnectionBad === error || PG::CrashShutdown === error || PG::AdminShutdown === error)
-        sleep 0.02
+        sleep 0.02 # real: the server's recovery
         retry
       end
     end

@@ -58,8 +58,10 @@ module NeverBlockTest
       [200, PLAIN.dup, [bytes.to_s]]
     end
 
+    # real: the client's process may leave now
     def wait(_env) = sleep(0.002 + rand / 50) && [200, PLAIN.dup, ["waited"]]
 
+    # real: the client's process reads in between
     def each(_env) = [200, PLAIN.dup, Enumerator.new { |out| 6.times { |number| out << ("x" * rand(3_000)) && (sleep(0.001) if number.odd?) } }]
 
     def pour(_env) = [200, PLAIN.dup, Enumerator.new { |out| loop { out << BIG } }]

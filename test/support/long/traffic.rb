@@ -132,7 +132,7 @@ module NeverBlockTest
     # ---- slow ----
     def writes_slowly(wire)
       text = post("read", 40) + "d" * 40
-      text.scan(/.{1,12}/m) { |piece| (wire << piece) && sleep(0.005) }
+      text.scan(/.{1,12}/m) { |piece| (wire << piece) && sleep(0.005) } # real: the server's process reads each piece
       take(wire, 200, "40")
     end
 
@@ -140,7 +140,7 @@ module NeverBlockTest
       wire << get("big")
       head(wire, 200)
       wire.read(some(1_000, 100_000))
-      5.times { sleep(0.005) && wire.read(2_000) }
+      5.times { sleep(0.005) && wire.read(2_000) } # real: the kernel's buffer fills
     end
 
     def stops_in_its_head(wire)
@@ -154,12 +154,13 @@ module NeverBlockTest
     end
 
     # ---- rude ----
-    def says_nothing(_wire) = sleep(0.002)
+    def says_nothing(_wire) = sleep(0.002) # real: the server's process accepts the connection
 
     def leaves_in_its_head(wire) = wire << "GET /hello HTTP/1.1\r\nHo"
 
     def leaves_in_its_body(wire) = wire << post(%w[read stream].sample(random: @random), 100_000) + "f" * some(0, 60_000)
 
+    # real: the server's process works on it
     def leaves_before_the_answer(wire) = (wire << get("wait")) && sleep(@random.rand / 100)
 
     def leaves_in_the_answer(wire)
@@ -170,7 +171,7 @@ module NeverBlockTest
 
     def resets(wire)
       wire << get(%w[wait big pour hello hijack].sample(random: @random))
-      sleep(@random.rand / 100)
+      sleep(@random.rand / 100) # real: the server's process works on it
       wire.reset
     end
 

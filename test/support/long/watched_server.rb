@@ -70,7 +70,7 @@ module NeverBlockTest
         held = found["server"].slice(*wanted.keys)
         return found if held == wanted
         raise Minitest::Assertion, "the server holds #{held} still, instead of #{wanted}" if now > deadline
-        sleep 0.05
+        sleep 0.05 # real: the server's process
       end
     end
 
@@ -78,6 +78,7 @@ module NeverBlockTest
     def finish
       @lifeline.close
       deadline = now + LIMIT
+      # real: the server's process ends
       sleep 0.02 until (status = Process.wait2(@pid, Process::WNOHANG)&.last) || now > deadline
       raise Minitest::Assertion, "the server ended with #{status.inspect}" unless status&.success?
       @pid = nil

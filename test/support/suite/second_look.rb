@@ -26,7 +26,7 @@ module NeverBlockTest
       def passes(failure)
         TIMES.times.count do |number|
           child = @run[:repeat].call(failure.file, failure.test, number)
-          sleep 0.05 while child.runs?
+          sleep 0.05 while child.runs? # real: the test program
           child.show
           outcome = child.outcome
           outcome[:failed].zero? && outcome[:passed] == 1

@@ -50,19 +50,19 @@ class Warden
   def listen
     request = $stdin.gets
     signal((request == "hangs\n") ? :ABRT : :TERM, (request == "hangs\n") ? @pid : -@pid)
-    sleep GRACE
+    sleep GRACE # real: the program ends
     signal(:KILL, -@pid)
   end
 
   # Gives ending processes some time, such as a database after its guard has noticed the end of the tests.
   def clean_up
     deadline = now + GRACE
-    sleep 0.01 until reaped_all? || now > deadline
+    sleep 0.01 until reaped_all? || now > deadline # real: the program's processes end
     return if reaped_all?
     File.write("#{@file}.left", below(Process.pid).map { |pid| "#{pid} #{title(pid)}\n" }.join)
     until reaped_all?
       below(Process.pid).each { |pid| signal(:KILL, pid) }
-      sleep 0.01
+      sleep 0.01 # real: the processes end
     end
   end
 

@@ -10,7 +10,7 @@ module NeverBlockTest
         deadline = now + 20
         until databases.all? { |database| database.stats.values_at(:held, :in_flight, :queued, :opening).all?(&:zero?) }
           @wrong << "not at rest: #{databases.map { |database| [database.inspect, *unrest(database)] }}" and break if now > deadline
-          sleep 0.01
+          sleep 0.01 # real: the database's responses
         end
       end
 
@@ -35,10 +35,11 @@ module NeverBlockTest
               database.connect do |connection|
                 found << connection.exec(STATE).values.first
                 deadline = now + 5
+                # real: the database's responses on the other connections
                 sleep 0.002 until found.size >= count || now > deadline
               end
             rescue PG::ConnectionBad # the connection was terminated a moment ago, or the server is still recovering
-              sleep 0.01
+              sleep 0.01 # real: the server's recovery
               retry if now - started < 20
             end
           end

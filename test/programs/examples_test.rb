@@ -37,9 +37,7 @@ class ExamplesTest < Minitest::Test
   end
 
   def test_one_round_trip_answers_what_can_be_answered
-    reason = NeverBlockTest::PostgresServer.missing || ("pg is not among the gems here" unless Gem.loaded_specs.key?("pg"))
-    skip reason if reason
-    NeverBlockTest::PostgresServer.open do |postgres|
+    with_postgres do |postgres|
       output, errors, status = run_example("one_round_trip.rb", postgres.url)
       assert_empty errors
       assert_equal [0, "show server_version: #{postgres.query("show server_version")}"], [status.exitstatus, output.lines(chomp: true).first]
@@ -51,20 +49,14 @@ class ExamplesTest < Minitest::Test
 
   def test_shared_connections_gives_no_response_to_another_task
     Demo::BackEnd.open(delay: 0.1) do |back_end|
-      output, errors, status = run_example("shared_connections.rb", back_end.uri("/").to_s)
-      assert_empty errors
-      assert status.success?
+      output = output_of("shared_connections.rb", back_end.uri("/").to_s)
       assert_match(/\A20 tasks, 5 connections opened, 1 closed in the middle of a response, \d+ waits\n\z/, output)
     end
   end
 
   def test_who_holds_names_the_holders
-    reason = NeverBlockTest::PostgresServer.missing || ("pg is not among the gems here" unless Gem.loaded_specs.key?("pg"))
-    skip reason if reason
-    NeverBlockTest::PostgresServer.open do |postgres|
-      output, errors, status = run_example("who_holds.rb", postgres.url)
-      assert_empty errors
-      assert status.success?
+    with_postgres do |postgres|
+      output = output_of("who_holds.rb", postgres.url)
       assert_match(/\A3 connections: .* leased, .*; 1 waited in vain$/, output)
       assert_match(/^checkout \(leased\) since \d\.\d+ s: select 'an order', at .*who_holds\.rb:\d+$/, output)
       assert_match(/^no connection was free within 2 s: \d of 3 are held \(.*\(checkout\)/, output)
@@ -72,9 +64,7 @@ class ExamplesTest < Minitest::Test
   end
 
   def test_all_shards_asks_each_and_the_first_with_rows_wins
-    reason = NeverBlockTest::PostgresServer.missing || ("pg is not among the gems here" unless Gem.loaded_specs.key?("pg"))
-    skip reason if reason
-    NeverBlockTest::PostgresServer.open do |postgres|
+    with_postgres do |postgres|
       %w[eu us].each { |name| postgres.query("create database #{name}") }
       shards = %w[eu us].map { |name| "#{name}=#{postgres.url(name)}" }
       dead = "dead=#{refused_url.sub("http", "postgresql")}"
@@ -92,9 +82,7 @@ class ExamplesTest < Minitest::Test
 
   def test_word_counts_counts_the_words_of_each_file
     files = ["b a b\nc b a\n", "only, only; ONLY!\n"].map { |text| Tempfile.create("words with a blank").tap { |file| file << text }.tap(&:close).path }
-    output, errors, status = run_example("word_counts.rb", "--top", "2", *files)
-    assert_empty errors
-    assert status.success?
+    output = output_of("word_counts.rb", "--top", "2", *files)
     assert_equal ["#{files[0]}: b 3, a 2", "#{files[1]}: only 2, ONLY 1"], output.lines(chomp: true)
   ensure
     files&.each { |file| File.delete(file) }
@@ -130,9 +118,7 @@ class ExamplesTest < Minitest::Test
   def test_fastest_takes_the_first_good_answer
     Demo::BackEnd.open(delay: 0.1) do |back_end|
       near, far = back_end.uri("/near").to_s, back_end.uri("/far?wait=25").to_s
-      output, errors, status = run_example("fastest.rb", far, refused_url, near)
-      assert_empty errors
-      assert status.success?
+      output = output_of("fastest.rb", far, refused_url, near)
       assert_equal "#{near} was first: you asked for /near\n", output
     end
   end
@@ -149,6 +135,20 @@ class ExamplesTest < Minitest::Test
   def all_shards(...)
     output, errors, status = run_example("all_shards.rb", ...)
     [output, errors, status.success?]
+  end
+
+  def with_postgres(&)
+    reason = NeverBlockTest::PostgresServer.missing || ("pg is not among the gems here" unless Gem.loaded_specs.key?("pg"))
+    skip reason if reason
+    NeverBlockTest::PostgresServer.open(&)
+  end
+
+  # @return [String] of an example that succeeds without an error message
+  def output_of(...)
+    output, errors, status = run_example(...)
+    assert_empty errors
+    assert_predicate status, :success?
+    output
   end
 
   # Nothing listens there.

@@ -74,15 +74,7 @@ class MySQLUnseenTest < Minitest::Test
   def test_a_killed_fiber_in_a_statement
     with_mysql(connections: 1) do |database|
       in_loop do
-        fiber = nil
-        mark = "killed #{rand(1 << 40)}"
-        task = NB.spawn do
-          fiber = Fiber.current
-          database.query("select sleep(60) as `#{mark}`")
-        end
-        pass_until("the sleep") { running(mark) == "1" }
-        fiber.kill
-        pass_until("the task's end") { !task.alive? }
+        mark = kill_amid_a_statement(database)
         pass_until("the statement's end") { running(mark) == "0" }
         assert_equal 7, one(database.query("select 7"))
         pass_until("the confirmation") { database.stats[:killed] == 1 }
@@ -98,15 +90,7 @@ class MySQLUnseenTest < Minitest::Test
           database.connect do |connection|
             connection.query("begin")
             connection.query("insert into #{table} (n) values (1)")
-            fiber = nil
-            mark = "killed #{rand(1 << 40)}"
-            task = NB.spawn do
-              fiber = Fiber.current
-              connection.query("select sleep(60) as `#{mark}`")
-            end
-            pass_until("the sleep") { running(mark) == "1" }
-            fiber.kill
-            pass_until("the task's end") { !task.alive? }
+            kill_amid_a_statement(connection)
             assert_raises(NeverBlock::MySQL::SessionLost) { connection.query("commit") }
           end
           assert_equal 0, one(database.query("select count(*) from #{table}"))
@@ -150,6 +134,21 @@ class MySQLUnseenTest < Minitest::Test
   end
 
   private
+
+  # Kills a fiber whose statement sleeps.
+  # @return [String] for {#running}
+  def kill_amid_a_statement(client)
+    fiber = nil
+    mark = "killed #{rand(1 << 40)}"
+    task = NB.spawn do
+      fiber = Fiber.current
+      client.query("select sleep(60) as `#{mark}`")
+    end
+    pass_until("the sleep") { running(mark) == "1" }
+    fiber.kill
+    pass_until("the task's end") { !task.alive? }
+    mark
+  end
 
   def running(mark) = ask("select count(*) from information_schema.processlist where info like 'select sleep%#{mark}%'")
 

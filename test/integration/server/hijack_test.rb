@@ -10,6 +10,17 @@ class ServerHijackTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::Served
 
+  # Responds to /hijack with a connection that is open until a step is pushed for it, and to all else at once.
+  # @return [Thread::Queue] of the steps
+  def serve_hijacked(**)
+    steps = gate
+    serve(**) do |env|
+      next HELLO.call(env) unless env["PATH_INFO"] == "/hijack"
+      env["rack.hijack"].call.then { |io| steps.pop && io.close }
+    end
+    steps
+  end
+
   # ---- full ----
 
   def test_the_app_has_the_socket
@@ -107,11 +118,7 @@ class ServerHijackTest < Minitest::Test
   end
 
   def test_it_takes_no_place_among_the_requests
-    steps = gate
-    serve(max_in_flight: 1) do |env|
-      next HELLO.call(env) unless env["PATH_INFO"] == "/hijack"
-      env["rack.hijack"].call.then { |io| steps.pop && io.close }
-    end
+    steps = serve_hijacked(max_in_flight: 1)
     wires = Array.new(5) { connect << get("/hijack") }
     await_stats(streams: 5, in_flight: 0)
     assert_equal "hello", ask(get).body
@@ -121,11 +128,7 @@ class ServerHijackTest < Minitest::Test
   end
 
   def test_it_counts_as_a_request_where_there_are_too_many_streams
-    steps = gate
-    serve(max_in_flight: 2, max_streams: 1) do |env|
-      next HELLO.call(env) unless env["PATH_INFO"] == "/hijack"
-      env["rack.hijack"].call.then { |io| steps.pop && io.close }
-    end
+    steps = serve_hijacked(max_in_flight: 2, max_streams: 1)
     wires = Array.new(2) { connect << get("/hijack") }
     await_stats(streams: 1, in_flight: 1)
     assert_equal "hello", ask(get).body

@@ -1,33 +1,17 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/classified"
 require "neverblock/mysql/classifier"
 
 # What connection a statement needs, by its text. A :read that is none would leak: when in doubt, it is a :session.
 class MySQLClassifierTest < Minitest::Test
+  extend NeverBlockTest::Classified
+
   Classifier = NeverBlock::MySQL::Classifier
   CLASSIFIER = Classifier.new(shareable_functions: ["Price"], risky: {"audited" => "which is a view"})
 
-  def self.judged(kind, *statements, by: CLASSIFIER)
-    statements.each do |sql|
-      define_method(:"test_#{kind}_#{sql.inspect[1, 90].tr("^A-Za-z0-9", "_")}_#{sql.sum(32)}") do
-        classification = by.call(sql)
-        assert_equal kind, classification.kind, "#{sql}\n#{classification.inspect}"
-        refute_empty classification.reason
-        assert_predicate classification, :frozen?
-      end
-    end
-  end
-
-  def self.unsure(reason, *statements, by: CLASSIFIER)
-    statements.each do |sql|
-      define_method(:"test_unsure_#{sql.inspect[1, 90].tr("^A-Za-z0-9", "_")}_#{sql.sum(32)}") do
-        classification = by.call(sql)
-        assert_equal :session, classification.kind, "#{sql}\n#{classification.inspect}"
-        assert_match reason, classification.reason, sql
-      end
-    end
-  end
+  def check_reason(classification) = refute_empty(classification.reason)
 
   judged :read,
     "select 1", "SELECT 1;", "select 1; -- all\n;", "(select 1) union all (select 2) order by 1 limit 3",

@@ -1,33 +1,19 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/classified"
 require "neverblock/postgres/classifier"
 
 # The connection that a statement may use, by its text. A wrong :read would leak: in doubt, a statement is a :session.
 class PostgresClassifierTest < Minitest::Test
+  extend NeverBlockTest::Classified
+
   Classifier = NeverBlock::Postgres::Classifier
   CLASSIFIER = Classifier.new(shareable_functions: ["price", "shop.total", '"Odd"'], server_version: 14)
   NEWEST = Classifier.new(server_version: 180_000)
 
-  def self.judged(kind, *statements, by: CLASSIFIER)
-    statements.each do |sql|
-      define_method(:"test_#{kind}_#{sql.inspect[1, 90].tr("^A-Za-z0-9", "_")}_#{sql.sum(32)}") do
-        classification = by.call(sql)
-        assert_equal kind, classification.kind, "#{sql}\n#{classification.inspect}"
-        (%i[read empty].include?(kind) ? assert_nil(classification.reason) : refute_empty(classification.reason.to_s))
-        assert_predicate classification, :frozen?
-      end
-    end
-  end
-
-  def self.unsure(reason, *statements, by: CLASSIFIER)
-    statements.each do |sql|
-      define_method(:"test_unsure_#{sql.inspect[1, 90].tr("^A-Za-z0-9", "_")}_#{sql.sum(32)}") do
-        classification = by.call(sql)
-        assert_equal :session, classification.kind, "#{sql}\n#{classification.inspect}"
-        assert_match reason, classification.reason, sql
-      end
-    end
+  def check_reason(classification)
+    %i[read empty].include?(classification.kind) ? assert_nil(classification.reason) : refute_empty(classification.reason.to_s)
   end
 
   def test_objects_that_are_not_texts

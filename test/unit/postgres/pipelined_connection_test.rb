@@ -31,9 +31,7 @@ class PostgresPipelinedConnectionTest < Minitest::Test
 
   def test_the_reader_hands_the_reading_on
     in_loop do
-      one = connection(pg = NeverBlockTest::FakePg.new)
-      first, second = Array.new(2) { |n| NB.spawn { execute(one, "select #{n}") } }
-      pass_until("both") { pg.waiting == 2 }
+      pg, first, second = two_that_wait
       pg.answer
       first.value
       assert_predicate second, :alive?
@@ -44,9 +42,7 @@ class PostgresPipelinedConnectionTest < Minitest::Test
 
   def test_a_cancelled_reader_hands_the_reading_on
     in_loop do
-      one = connection(pg = NeverBlockTest::FakePg.new)
-      reader, other = Array.new(2) { |n| NB.spawn { execute(one, "select #{n}") } }
-      pass_until("both") { pg.waiting == 2 }
+      pg, reader, other = two_that_wait
       reader.cancel
       pass_until("its end") { !reader.alive? }
       2.times { pg.answer }
@@ -270,6 +266,14 @@ class PostgresPipelinedConnectionTest < Minitest::Test
   end
 
   private
+
+  # @return [Array(FakePg, Task, Task)] the first task reads for both
+  def two_that_wait
+    one = connection(pg = NeverBlockTest::FakePg.new)
+    tasks = Array.new(2) { |n| NB.spawn { execute(one, "select #{n}") } }
+    pass_until("both") { pg.waiting == 2 }
+    [pg, *tasks]
+  end
 
   def read(sql) = NeverBlock::Postgres::Read.new(sql, [], 0, nil, -"select ?", defaults, nil, 0.0, nil, nil)
 

@@ -82,11 +82,7 @@ class CancellationTest < Minitest::Test
 
   def test_a_woken_task_gets_its_item_before_the_cancellation
     in_run do |scope|
-      queue, log = Thread::Queue.new, []
-      task = parked(scope.spawn do
-        log << queue.pop
-        sleep
-      end)
+      queue, log, task = popping(scope)
       queue << :item
       task.cancel
       assert_kind_of NeverBlock::Cancelled, raised { task.value }
@@ -96,11 +92,7 @@ class CancellationTest < Minitest::Test
 
   def test_an_item_pushed_after_the_cancellation_is_not_lost
     in_run do |scope|
-      queue, log = Thread::Queue.new, []
-      task = parked(scope.spawn do
-        log << queue.pop
-        sleep
-      end)
+      queue, log, task = popping(scope)
       task.cancel
       queue << :item # Ruby assigns it to the waiter, which has not run yet
       assert_kind_of NeverBlock::Cancelled, raised { task.value }
@@ -319,5 +311,17 @@ class CancellationTest < Minitest::Test
       task.join
       assert_equal [:second], log
     end
+  end
+
+  private
+
+  # @return [Array(Thread::Queue, Array, NeverBlock::Task)] a queue, and a task that waits for an item and logs it
+  def popping(scope)
+    queue, log = Thread::Queue.new, []
+    task = parked(scope.spawn do
+      log << queue.pop
+      sleep
+    end)
+    [queue, log, task]
   end
 end

@@ -21,8 +21,13 @@ class SqliteLocksTest < Minitest::Test
     ActiveRecord::Schema.verbose = false
     ActiveRecord::Schema.define { create_table(:items) { |table| table.integer :number } }
     class Item < ActiveRecord::Base; end
-    # Holds the lock until something is pushed.
-    def hold(till) = NeverBlock.spawn { Item.transaction { Item.create!(number: -1) && till.pop } }
+    # Holds the lock until something is pushed into the queue.
+    def hold
+      till = Thread::Queue.new
+      NeverBlock.spawn { Item.transaction { Item.create!(number: -1) && till.pop } }
+      sleep 0.01 until Item.connection_pool.connections.any? { |connection| connection.open_transactions == 1 } # real: the lock of SQLite
+      till
+    end
   RUBY
 
   # Its file sqlite3/version can't be required alone.
@@ -34,9 +39,7 @@ class SqliteLocksTest < Minitest::Test
   def test_transactions_of_a_process_get_the_lock_in_the_order_in_which_they_came
     assert_equal "0 1 2 3 4 5 6 7 8 9 10 11", program(<<~RUBY)
       NeverBlock.run do
-        till = Thread::Queue.new
-        hold(till)
-        sleep 0.01 until Item.connection_pool.connections.any? { |connection| connection.open_transactions == 1 } # real: the lock of SQLite
+        till = hold
         waiting = Array.new(12) { |number| NeverBlock.spawn { Item.transaction { Item.create!(number:); sleep 0.01 } }.tap { sleep 0.01 } } # real: the lock of SQLite
         till << true
         waiting.each(&:value)
@@ -49,9 +52,7 @@ class SqliteLocksTest < Minitest::Test
   def test_a_wait_in_vain_raises_what_rails_raises
     assert_equal "ActiveRecord::StatementTimeout 12, -1", program(<<~'RUBY', "BUSY_TIMEOUT" => "150")
       NeverBlock.run do
-        till = Thread::Queue.new
-        hold(till)
-        sleep 0.01 until Item.connection_pool.connections.any? { |connection| connection.open_transactions == 1 } # real: the lock of SQLite
+        till = hold
         errors = Array.new(12) { NeverBlock.spawn { Item.transaction { Item.create!(number: 1) } rescue $!.class } }.map(&:value)
         till << true
         sleep 0.01 until Item.exists?(number: -1) # real: the lock of SQLite
@@ -66,9 +67,7 @@ class SqliteLocksTest < Minitest::Test
   def test_a_connection_goes_on_after_a_timeout_amid_a_wait_for_the_lock
     assert_equal "NeverBlock::TimeoutError, 7", program(<<~RUBY)
       NeverBlock.run do
-        till = Thread::Queue.new
-        hold(till)
-        sleep 0.01 until Item.connection_pool.connections.any? { |connection| connection.open_transactions == 1 } # real: the lock of SQLite
+        till = hold
         connection = Item.connection_pool.checkout
         begun = Thread::Queue.new
         late = NeverBlock.spawn { NeverBlock.timeout(0.05) { (begun << true) && connection.execute("insert into items (number) values (7)") } rescue $!.class }

@@ -116,9 +116,7 @@ class ClusterSlotTest < Minitest::Test
 
   def test_the_new_one_serves_before_the_old_one_is_told_to_end
     in_loop(exit: :cancel) do
-      old = serving
-      replacement = NB.spawn { @slot.replace(:another) }
-      fresh = started(2)
+      old, replacement, fresh = replacing
       assert_equal [:another, [], old], [@workers.started.last.last, @workers.retired, @slot.worker]
       fresh.ready!
       assert_equal [true, fresh], [replacement.value, @slot.worker]
@@ -131,9 +129,8 @@ class ClusterSlotTest < Minitest::Test
 
   def test_the_old_one_goes_on_if_the_new_one_does_not_become_ready
     in_loop(exit: :cancel) do
-      old = serving
-      replacement = NB.spawn { @slot.replace(:another) }
-      started(2).end!
+      old, replacement, fresh = replacing
+      fresh.end!
       assert_equal [false, old, []], [replacement.value, @slot.worker, @workers.retired]
       assert_equal [[:error, "worker 1 ended; worker 0 goes on"]], @workers.said
       @workers.coming = [false]
@@ -143,9 +140,7 @@ class ClusterSlotTest < Minitest::Test
 
   def test_a_slot_that_is_closed_meanwhile
     in_loop(exit: :cancel) do
-      old = serving
-      replacement = NB.spawn { @slot.replace(:another) }
-      fresh = started(2)
+      old, replacement, fresh = replacing
       assert_same old, @slot.close
       fresh.ready!
       assert_equal [false, [[fresh, {}]]], [replacement.value, @workers.retired]
@@ -164,6 +159,11 @@ class ClusterSlotTest < Minitest::Test
   def started(count)
     pass_until("worker #{count - 1}") { @workers.started.size == count }
     @workers.started.last.first
+  end
+
+  # @return [Array(Worker, NeverBlock::Task, Worker)] the one that serves, the replacement, and the one that was started
+  def replacing
+    [serving, NB.spawn { @slot.replace(:another) }, started(2)]
   end
 
   def serving

@@ -65,9 +65,13 @@ class BenchmarksTest < Minitest::Test
     benchmark = load(name)
     reason = self.class.missing || benchmark.send(:missing) and skip reason
     Dir.mktmpdir do |folder|
-      text = bench(name, folder)
+      text = bench(folder, arguments(name))
+      report = report_of(name, folder)
+      if too_short?(report)
+        text = bench(folder, arguments(name, 2))
+        report = report_of(name, folder)
+      end
       benchmark.rows.each { |row| assert_includes text.delete("`"), row_name(name, row) }
-      report = JSON.parse(File.read(File.join(folder, "#{name}.json")))
       assert_results benchmark, report.fetch("results")
       assert_figures report
       assert_operator text.scan(/^\|.*\d.*\|$/).size, :>=, 1, "no table with figures:\n#{text}"
@@ -76,12 +80,19 @@ class BenchmarksTest < Minitest::Test
 
   def load(name) = Bench::Catalogue.load(name).new(Bench::Options.parse(arguments(name)))
 
-  def arguments(name) = [name, "--quick", "--rounds", ROUNDS.fetch(name, 1).to_s, "--seconds", SECONDS.fetch(name, 0.05).to_s, *SIZES.fetch(name)]
+  def arguments(name, seconds = SECONDS.fetch(name, 0.05))
+    [name, "--quick", "--rounds", ROUNDS.fetch(name, 1).to_s, "--seconds", seconds.to_s, *SIZES.fetch(name)]
+  end
+
+  def report_of(name, folder) = JSON.parse(File.read(File.join(folder, "#{name}.json")))
+
+  # On a busy machine no operation may end in so short a time.
+  def too_short?(report) = report.fetch("results").any? { |result| result["failure"].to_s.include?("take longer, by --seconds") }
 
   # @return [String] what it printed
-  def bench(name, folder)
+  def bench(folder, arguments)
     program = "require './benchmark/bench/command'; exit Bench::Command.new(ARGV.drop(1), results: ARGV.first).run"
-    output, status = Open3.capture2e(GEMS, "timeout", "-k", "5", NeverBlockTest::LIMIT.to_s, RbConfig.ruby, "-rbundler/setup", "-e", program, folder, *arguments(name), chdir: ROOT)
+    output, status = Open3.capture2e(GEMS, "timeout", "-k", "5", NeverBlockTest::LIMIT.to_s, RbConfig.ruby, "-rbundler/setup", "-e", program, folder, *arguments, chdir: ROOT)
     assert_predicate status, :success?, output
     output
   end
@@ -96,7 +107,7 @@ class BenchmarksTest < Minitest::Test
   # Numbers that can be measured: none is negative, infinite or no number.
   def assert_figures(value, path = [])
     case value
-    when Hash then value.each { |key, inner| assert_figures(inner, [*path, key]) }
+    when Hash then value.except("bars").each { |key, inner| assert_figures(inner, [*path, key]) } # a bar may be a difference
     when Array then value.each { |inner| assert_figures(inner, path) }
     when Numeric then assert value.to_f.finite? && !value.negative?, "#{path.join(".")} is #{value}"
     end

@@ -4,6 +4,7 @@ require "test_helper"
 require "fileutils"
 require "net/http"
 require "support/doc_block"
+require "support/nginx"
 require "support/peer"
 require "support/serve_process"
 
@@ -38,7 +39,7 @@ class PagesNginxTest < Minitest::Test
       port = NeverBlockTest::Peer.free_port
       peer = NeverBlockTest::Peer.start(signal: "QUIT") do |folder|
         write(folder, port, served.port)
-        [NeverBlockTest::Peer.find("nginx"), "-e", "stderr", "-p", folder, "-c", "nginx.conf"]
+        NeverBlockTest::Nginx.command(folder)
       end
       peer.until_ready { NeverBlockTest::Peer.listens?(port) }
       yield ->(path, method = Net::HTTP::Get) { Net::HTTP.start("127.0.0.1", port) { |http| http.request(method.new(path, {"Content-Type" => "text/plain"})).body } }
@@ -52,24 +53,11 @@ class PagesNginxTest < Minitest::Test
       FileUtils.mkdir_p(File.dirname("#{folder}/public/#{path}"))
       File.write("#{folder}/public/#{path}", text)
     end
-    FileUtils.chmod_R("a+rX", folder)
     site = NeverBlockTest::DocBlock.in("docs/rails.md", "nginx").first.code
     {"listen 80;" => "listen 127.0.0.1:#{port};", "/srv/shop/public" => "#{folder}/public", "http://shop" => "http://127.0.0.1:#{app}"}.each do |from, to|
       assert_includes site, from
       site = site.gsub(from, to)
     end
-    temporary = %w[client_body proxy fastcgi uwsgi scgi].map { |name| "#{name}_temp_path #{folder}/#{name};" }.join("\n")
-    File.write("#{folder}/nginx.conf", <<~NGINX)
-      daemon off;
-      pid #{folder}/nginx.pid;
-      error_log stderr warn;
-      #{"user root;" if Process.uid.zero?}
-      events {}
-      http {
-        access_log off;
-        #{temporary}
-        #{site}
-      }
-    NGINX
+    NeverBlockTest::Nginx.write(folder, site, level: "warn")
   end
 end

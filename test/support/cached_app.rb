@@ -37,6 +37,20 @@ module NeverBlockTest
 
     def go_on = @waiting.close
 
+    # Runs the block in a forked child, where the app goes on.
+    # @return [Array(Integer, String)] the child's process ID, and the block's value as text
+    def forked
+      reader, writer = IO.pipe
+      child = fork do
+        go_on
+        writer.write(yield)
+        writer.close
+        exit!(0)
+      end
+      writer.close
+      [child, reader.read].tap { Process.wait(child) }
+    end
+
     # @return [Array] the block's values, of so many clients at once
     def together(number)
       @waiting = Thread::Queue.new

@@ -101,6 +101,17 @@ module NeverBlockTest
       wait_until("#{numbers}, instead of #{server.stats.slice(*numbers.keys)}") { server.stats.slice(*numbers.keys) == numbers }
     end
 
+    # Serves an app that responds with a request's path and body. Requests to /wait… wait for the gate.
+    # @return [Thread::Queue] the gate
+    def serve_gated(**directives)
+      steps = gate
+      serve(**directives) do |env|
+        steps.pop if env["PATH_INFO"].start_with?("/wait")
+        [200, {}, [env["PATH_INFO"] + env["rack.input"].read]]
+      end
+      steps
+    end
+
     # A gate for an app's requests: `gate.pop` in the app, `gate << 1` in the test.
     def gate = Thread::Queue.new.tap { |queue| gates << queue }
 

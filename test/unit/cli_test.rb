@@ -1,22 +1,17 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/own_folder"
 require "neverblock/cli"
 require "stringio"
-require "tmpdir"
 
 # The command line by itself; serving is tested in test/integration/server/serve_test.rb.
 class CLITest < Minitest::Test
-  def setup
-    @folder = Dir.mktmpdir("nb")
-    @back = Dir.pwd
-    Dir.chdir(@folder)
-    File.write("config.ru", "run ->(_env) { [200, {}, []] }")
-  end
+  include NeverBlockTest::OwnFolder
 
-  def teardown
-    Dir.chdir(@back)
-    FileUtils.rm_rf(@folder)
+  def setup
+    super
+    File.write("config.ru", "run ->(_env) { [200, {}, []] }")
   end
 
   def test_a_folder_that_looks_like_a_rails_app

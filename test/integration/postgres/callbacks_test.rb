@@ -14,8 +14,7 @@ class PostgresCallbacksTest < Minitest::Test
       in_loop do
         share(database)
         tasks = Array.new(30) do |n|
-          slow = Object.new
-          slow.define_singleton_method(:to_s) { 2.times { NB.pass } && n.to_s }
+          slow = text { 2.times { NB.pass } && n.to_s }
           NB.spawn { one(database.exec("select $1::text as n", [n.even? ? slow : n])) }
         end
         assert_equal 30.times.map(&:to_s), tasks.map(&:value)
@@ -28,8 +27,7 @@ class PostgresCallbacksTest < Minitest::Test
       in_loop do
         share(database)
         tasks = Array.new(10) do |n|
-          asking = Object.new
-          asking.define_singleton_method(:to_s) { database.exec("select #{n} as n").getvalue(0, 0) }
+          asking = text { database.exec("select #{n} as n").getvalue(0, 0) }
           NB.spawn { one(database.exec("select $1::text as n", [asking])) }
         end
         assert_equal 10.times.map(&:to_s), tasks.map(&:value)
@@ -42,8 +40,7 @@ class PostgresCallbacksTest < Minitest::Test
       in_loop do
         share(database)
         tasks = Array.new(30) do |n|
-          odd = Object.new
-          odd.define_singleton_method(:to_s) { (n % 3 == 0) ? raise(NotImplementedError, "no #{n}") : throw(:out, "out #{n}") }
+          odd = text { (n % 3 == 0) ? raise(NotImplementedError, "no #{n}") : throw(:out, "out #{n}") }
           NB.spawn { catch(:out) { one(database.exec("select $1::text as n", [(n % 3 == 1) ? n : odd])) } }
         end
         tasks.each_with_index do |task, n|
@@ -135,4 +132,9 @@ class PostgresCallbacksTest < Minitest::Test
   ensure
     database&.close
   end
+
+  private
+
+  # @return [Object] a parameter whose text is the block's value
+  def text(&) = Object.new.tap { |parameter| parameter.define_singleton_method(:to_s, &) }
 end

@@ -53,8 +53,7 @@ class PostgresServerDefaultsTest < Minitest::Test
       refute_match(/has changed its session|session state was left/, logged.join("\n"))
     end
   ensure
-    ask("alter system reset timezone")
-    ask("select pg_reload_conf()")
+    reset_zone
   end
 
   # A connection that returns from a lease is compared with its former state.
@@ -75,8 +74,7 @@ class PostgresServerDefaultsTest < Minitest::Test
       end
     end
   ensure
-    ask("alter system reset timezone")
-    ask("select pg_reload_conf()")
+    reset_zone
   end
 
   # An answer is held back until the server has told where the setting comes from. The reading fiber may leave
@@ -105,8 +103,7 @@ class PostgresServerDefaultsTest < Minitest::Test
         end
       end
     ensure
-      ask("alter system reset timezone")
-      ask("select pg_reload_conf()")
+      reset_zone
     end
   end
 
@@ -141,6 +138,11 @@ class PostgresServerDefaultsTest < Minitest::Test
   end
 
   private
+
+  def reset_zone
+    ask("alter system reset timezone")
+    ask("select pg_reload_conf()")
+  end
 
   def as_mover
     database = NeverBlock::Postgres.new(url.sub("user=postgres", "user=nb_mover").sub("//postgres@", "//nb_mover@"), connections: 4, log: logged.method(:<<))

@@ -107,34 +107,25 @@ class PostgresTypeChangesTest < Minitest::Test
 
   {reset: :reset!, reconnect: :reconnect!, clear_cache: :clear_cache!}.each do |what, method|
     define_method("test_active_record_after_#{what}") do
-      with_items(connections: 2) do |items|
-        items.with_connection do |adapter|
-          assert_equal "five", selected(adapter, BEFORE)
-          ask(ALTER)
-          adapter.public_send(method)
-          assert_equal "new year", selected(adapter, AFTER)
-        end
+      with_adapter do |adapter|
+        ask(ALTER)
+        adapter.public_send(method)
+        assert_equal "new year", selected(adapter, AFTER)
       end
     end
   end
 
   def test_an_adapter_of_active_record_that_is_new
-    with_items(connections: 2) do |items|
-      items.with_connection do |adapter|
-        assert_equal "five", selected(adapter, BEFORE)
-        ask(ALTER)
-        assert_equal "new year", NB.spawn { items.with_connection { |other| selected(other, AFTER) } }.value
-      end
+    with_adapter do |adapter, items|
+      ask(ALTER)
+      assert_equal "new year", NB.spawn { items.with_connection { |other| selected(other, AFTER) } }.value
     end
   end
 
   def test_a_migration_of_active_record
-    with_items(connections: 2) do |items|
-      items.with_connection do |adapter|
-        assert_equal "five", selected(adapter, BEFORE)
-        NB.spawn { items.transaction { items.lease_connection.change_column(:nb_events, :at, :timestamptz, using: "at at time zone 'UTC'") } }.join
-        assert_equal "new year", selected(adapter, AFTER)
-      end
+    with_adapter do |adapter, items|
+      NB.spawn { items.transaction { items.lease_connection.change_column(:nb_events, :at, :timestamptz, using: "at at time zone 'UTC'") } }.join
+      assert_equal "new year", selected(adapter, AFTER)
     end
   end
 
@@ -152,6 +143,17 @@ class PostgresTypeChangesTest < Minitest::Test
   end
 
   private
+
+  # @yieldparam adapter [ActiveRecord::ConnectionAdapters::AbstractAdapter] that knows the type before
+  # @yieldparam items [Class] whose pool it is of
+  def with_adapter
+    with_items(connections: 2) do |items|
+      items.with_connection do |adapter|
+        assert_equal "five", selected(adapter, BEFORE)
+        yield adapter, items
+      end
+    end
+  end
 
   def prepared(connection)
     connection.prepare("events", TEXT)

@@ -5,6 +5,7 @@
 require "test_helper"
 require "neverblock"
 require "stringio"
+require "support/nginx"
 require "support/peer"
 require "support/served"
 
@@ -106,7 +107,7 @@ class ProxyClientTest < Minitest::Test
     port = NeverBlockTest::Peer.free_port
     peer = NeverBlockTest::Peer.start(signal: "QUIT") do |folder|
       write(folder, port)
-      [NeverBlockTest::Peer.find("nginx"), "-e", "stderr", "-p", folder, "-c", "nginx.conf"]
+      NeverBlockTest::Nginx.command(folder)
     end
     peer.until_ready { NeverBlockTest::Peer.listens?(port) }
     pool("http://127.0.0.1:#{port}")
@@ -135,24 +136,13 @@ class ProxyClientTest < Minitest::Test
   def write(folder, port)
     File.write("#{folder}/long", "x" * 500_000)
     File.write("#{folder}/chunks", "chunks " * 1_000)
-    FileUtils.chmod_R("a+rX", folder)
-    temporary = %w[client_body proxy fastcgi uwsgi scgi].map { |name| "#{name}_temp_path #{folder}/#{name};" }.join("\n")
-    File.write("#{folder}/nginx.conf", <<~NGINX)
-      daemon off;
-      pid #{folder}/nginx.pid;
-      error_log stderr crit;
-      #{"user root;" if Process.uid.zero?}
-      events {}
-      http {
-        access_log off;
-        #{temporary}
-        server {
-          listen 127.0.0.1:#{port};
-          root #{folder};
-          client_max_body_size 1m;
-          location /chunks { ssi on; ssi_types *; }
-          location /say { return 200 "$request_method $args"; }
-        }
+    NeverBlockTest::Nginx.write(folder, <<~NGINX)
+      server {
+        listen 127.0.0.1:#{port};
+        root #{folder};
+        client_max_body_size 1m;
+        location /chunks { ssi on; ssi_types *; }
+        location /say { return 200 "$request_method $args"; }
       }
     NGINX
   end

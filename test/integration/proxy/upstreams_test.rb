@@ -5,6 +5,7 @@
 require "test_helper"
 require "net/http"
 require "support/fronted"
+require "support/nginx"
 require "support/peer"
 
 # Several upstreams, which fail and come back; and upstreams that are servers, and no scripts.
@@ -123,7 +124,7 @@ class ProxyUpstreamsTest < Minitest::Test
     port = Peer.free_port
     peer = Peer.start(signal: "QUIT") do |folder|
       write(folder, port)
-      [Peer.find("nginx"), "-e", "stderr", "-p", folder, "-c", "nginx.conf"]
+      NeverBlockTest::Nginx.command(folder)
     end
     peer.until_ready { Peer.listens?(port) }
     front_of("http://127.0.0.1:#{port}")
@@ -144,20 +145,11 @@ class ProxyUpstreamsTest < Minitest::Test
 
   def write(folder, port)
     File.write("#{folder}/long", "x" * 500_000)
-    FileUtils.chmod_R("a+rX", folder)
-    temporary = %w[client_body proxy fastcgi uwsgi scgi].map { |name| "#{name}_temp_path #{folder}/#{name};" }.join("\n")
-    File.write("#{folder}/nginx.conf", <<~NGINX)
-      daemon off;
-      pid #{folder}/pid;
-      events {}
-      http {
-        #{temporary}
-        access_log off;
-        server {
-          listen 127.0.0.1:#{port};
-          root #{folder};
-          location /say { return 200 "$request_method $args $http_x_say $http_x_forwarded_for"; }
-        }
+    NeverBlockTest::Nginx.write(folder, <<~NGINX)
+      server {
+        listen 127.0.0.1:#{port};
+        root #{folder};
+        location /say { return 200 "$request_method $args $http_x_say $http_x_forwarded_for"; }
       }
     NGINX
   end

@@ -18,15 +18,6 @@ class ServerDrainTest < Minitest::Test
     task
   end
 
-  def serve_gated(**directives)
-    steps = gate
-    serve(**directives) do |env|
-      steps.pop if env["PATH_INFO"].start_with?("/wait")
-      [200, {}, [env["PATH_INFO"] + env["rack.input"].read]]
-    end
-    steps
-  end
-
   def test_running_and_queued_requests_are_answered_and_their_connections_closed
     steps = serve_gated(max_in_flight: 2)
     wires = Array.new(6) { |n| connect << get("/wait#{n}") }

@@ -8,16 +8,6 @@ class ServerQueueTest < Minitest::Test
   include NeverBlockTest::Helpers
   include NeverBlockTest::ServedInTime
 
-  # Requests to /wait wait at the gate.
-  def serve_gated(**directives)
-    steps = gate
-    serve(**directives) do |env|
-      steps.pop if env["PATH_INFO"].start_with?("/wait")
-      [200, {}, [env["PATH_INFO"]]]
-    end
-    steps
-  end
-
   def test_so_many_run_at_once
     steps = serve_gated(max_in_flight: 3)
     wires = Array.new(10) { |n| connect << get("/wait#{n}") }

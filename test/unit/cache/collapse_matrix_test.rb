@@ -245,17 +245,11 @@ class CacheCollapseMatrixTest < Minitest::Test
     in_run do |scope|
       app { |_| ok("by #{Process.pid}", **FRESH).tap { wait_here } }
       clients = spawn_all(scope)
-      reader, writer = IO.pipe
-      child = fork do
-        go_on
+      child, said = forked do
         bodies = Array.new(3) { Thread.new { ask(0) } }.map(&:value)
-        writer.write("#{bodies.uniq.join} #{@calls - 1} #{@cache.stats[:fetching]}")
-        writer.close
-        exit!(0)
+        "#{bodies.uniq.join} #{@calls - 1} #{@cache.stats[:fetching]}"
       end
-      writer.close
-      assert_equal "by #{child} 1 0", reader.read
-      Process.wait(child)
+      assert_equal "by #{child} 1 0", said
       go_on
       assert_equal ["by #{Process.pid}"] * CLIENTS, clients.map(&:value)
       assert_calls "a fork during the fetch"
@@ -267,16 +261,8 @@ class CacheCollapseMatrixTest < Minitest::Test
     app(max_waiting: 1, max_released: 1) { |_| shown({"cache-control" => "private"}).tap { wait_here } }
     clients = Array.new(2) { |n| Thread.new { ask(n) } }
     pass_until("the calls of both") { @calls == 2 }
-    reader, writer = IO.pipe
-    child = fork do
-      go_on
-      writer.write(Array.new(2) { |n| Thread.new { ask(n) } }.count { |client| client.join(10) })
-      writer.close
-      exit!(0)
-    end
-    writer.close
-    assert_equal "2", reader.read
-    Process.wait(child)
+    _, said = forked { Array.new(2) { |n| Thread.new { ask(n) } }.count { |client| client.join(10) } }
+    assert_equal "2", said
     go_on
     clients.each(&:join)
   end
@@ -286,16 +272,8 @@ class CacheCollapseMatrixTest < Minitest::Test
     in_run do
       app { |_| (@calls == 1) ? shown({"cache-control" => "max-age=60, stale-while-revalidate=60", "age" => "61"}) : wait_here || ok("by #{Process.pid}", **FRESH) }
       2.times { ask(0) }
-      reader, writer = IO.pipe
-      child = fork do
-        go_on
-        writer.write(Thread.new { pass_until { (body = ask(0)).start_with?("by") && body } }.value)
-        writer.close
-        exit!(0)
-      end
-      writer.close
-      assert_equal "by #{child}", reader.read
-      Process.wait(child)
+      child, said = forked { Thread.new { pass_until { (body = ask(0)).start_with?("by") && body } }.value }
+      assert_equal "by #{child}", said
       go_on
     end
   end

@@ -1,22 +1,13 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/own_folder"
 require "neverblock/cli"
 require "stringio"
-require "tmpdir"
 
 # The command line of `neverblock proxy`. With servers: test/programs/proxy_program_test.rb.
 class CLIProxyCommandTest < Minitest::Test
-  def setup
-    @folder = Dir.mktmpdir("nb")
-    @back = Dir.pwd
-    Dir.chdir(@folder)
-  end
-
-  def teardown
-    Dir.chdir(@back)
-    FileUtils.rm_rf(@folder)
-  end
+  include NeverBlockTest::OwnFolder
 
   UPSTREAM = ["--upstream", "http://127.0.0.1:3000"].freeze
 

@@ -1,28 +1,19 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/own_folder"
 require "neverblock/cli"
 require "fileutils"
-require "tmpdir"
 
 # Which app is served, and what keeps it from that.
 class CLIRackupTest < Minitest::Test
+  include NeverBlockTest::OwnFolder
+
   Rackup = NeverBlock::CLI::Rackup
   Puma = Struct.new(:app, :rackup, :directory) do
     def wrap(app) = [:wrapped, app]
   end
   APP = ->(_env) { [200, {}, []] }
-
-  def setup
-    @folder = File.realpath(Dir.mktmpdir("nb"))
-    @back = Dir.pwd
-    Dir.chdir(@folder)
-  end
-
-  def teardown
-    Dir.chdir(@back)
-    FileUtils.rm_rf(@folder)
-  end
 
   def test_the_file_that_is_named_or_config_ru
     File.write("config.ru", "run ->(_env) { :default }")

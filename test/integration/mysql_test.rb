@@ -68,32 +68,28 @@ class MySQLTest < Minitest::Test
 
   # Each fiber finds what its own statements have left, and nothing of others.
   def test_session_state_is_each_fiber_s_own
-    with_table do |table|
-      with_mysql(connections: 4) do |database|
-        in_loop do
-          NB.concurrently(60.times.to_a, limit: 60) do |n|
-            database.connect do |connection|
-              case n % 4
-              when 0
-                connection.query("set @mine = #{n}")
-                NB.pass
-                assert_equal n, one(connection.query("select @mine"))
-              when 1
-                connection.query("create temporary table scratch (n int)")
-                connection.query("insert into scratch values (#{n})")
-                assert_equal n, one(connection.query("select n from scratch"))
-              when 2
-                connection.query("insert into #{table} (n) values (#{n})")
-                id = connection.last_insert_id
-                sleep 0.001 # real: others get statements to the server over the connection
-                assert_equal id, one(connection.query("select last_insert_id()"))
-                assert_equal n, one(connection.query("select n from #{table} where id = #{id}"))
-              else
-                assert_nil one(connection.query("select @mine"))
-                assert_raises(Trilogy::ProtocolError) { connection.query("select n from scratch") }
-                assert_equal 0, one(connection.query("select last_insert_id()"))
-              end
-            end
+    with_table_in_loop(connections: 4) do |database, table|
+      NB.concurrently(60.times.to_a, limit: 60) do |n|
+        database.connect do |connection|
+          case n % 4
+          when 0
+            connection.query("set @mine = #{n}")
+            NB.pass
+            assert_equal n, one(connection.query("select @mine"))
+          when 1
+            connection.query("create temporary table scratch (n int)")
+            connection.query("insert into scratch values (#{n})")
+            assert_equal n, one(connection.query("select n from scratch"))
+          when 2
+            connection.query("insert into #{table} (n) values (#{n})")
+            id = connection.last_insert_id
+            sleep 0.001 # real: others get statements to the server over the connection
+            assert_equal id, one(connection.query("select last_insert_id()"))
+            assert_equal n, one(connection.query("select n from #{table} where id = #{id}"))
+          else
+            assert_nil one(connection.query("select @mine"))
+            assert_raises(Trilogy::ProtocolError) { connection.query("select n from scratch") }
+            assert_equal 0, one(connection.query("select last_insert_id()"))
           end
         end
       end
@@ -174,19 +170,15 @@ class MySQLTest < Minitest::Test
   end
 
   def test_the_end_of_a_transaction_by_a_definition
-    with_table do |table|
-      with_mysql(connections: 1) do |database|
-        in_loop do
-          database.connect do |connection|
-            connection.query("begin")
-            connection.query("insert into #{table} (n) values (1)")
-            assert_predicate connection, :in_transaction?
-            connection.query("alter table #{table} add m int")
-            refute_predicate connection, :in_transaction?
-          end
-          assert_equal 1, one(database.query("select count(*) from #{table}"))
-        end
+    with_table_in_loop(connections: 1) do |database, table|
+      database.connect do |connection|
+        connection.query("begin")
+        connection.query("insert into #{table} (n) values (1)")
+        assert_predicate connection, :in_transaction?
+        connection.query("alter table #{table} add m int")
+        refute_predicate connection, :in_transaction?
       end
+      assert_equal 1, one(database.query("select count(*) from #{table}"))
     end
   end
 
@@ -302,18 +294,14 @@ class MySQLTest < Minitest::Test
   end
 
   def test_a_fiber_that_does_nothing_holds_no_connection
-    with_table do |table|
-      with_mysql(connections: 1) do |database|
-        in_loop do
-          database.connect do |connection|
-            database.connect do |other|
-              10.times { |n| (n.even? ? connection : other).query("insert into #{table} (n) values (#{n})") }
-              [connection, other].each { |one| one.query("begin") && one.query("commit") }
-            end
-          end
-          assert_equal 10, one(database.query("select count(*) from #{table}"))
+    with_table_in_loop(connections: 1) do |database, table|
+      database.connect do |connection|
+        database.connect do |other|
+          10.times { |n| (n.even? ? connection : other).query("insert into #{table} (n) values (#{n})") }
+          [connection, other].each { |one| one.query("begin") && one.query("commit") }
         end
       end
+      assert_equal 10, one(database.query("select count(*) from #{table}"))
     end
   end
 

@@ -69,6 +69,11 @@ module NeverBlockTest
     # @return [Object] the first value of the first row
     def one(result) = result.rows.dig(0, 0)
 
+    # A client and a table, for a block in a loop.
+    # @yieldparam database [NeverBlock::MySQL]
+    # @yieldparam table [String] with the columns id and n
+    def with_table_in_loop(**) = with_table { |table| with_mysql(**) { |database| in_loop { yield database, table } } }
+
     # A table for one test, which is dropped with the block.
     # @yieldparam table [String]
     def with_table(columns = "id int primary key auto_increment, n int")

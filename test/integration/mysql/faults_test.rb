@@ -63,19 +63,15 @@ class MySQLFaultsTest < Minitest::Test
   end
 
   def test_a_transaction_that_lost_a_statement_goes_no_further
-    with_table do |table|
-      with_mysql(connections: 1) do |database|
-        in_loop do
-          database.connect do |connection|
-            connection.query("begin")
-            connection.query("insert into #{table} (n) values (1)")
-            assert_raises(NB::TimeoutError) { NB.timeout(0.05) { connection.query("select sleep(60)") } }
-            2.times { assert_raises(NeverBlock::MySQL::SessionLost) { connection.query("insert into #{table} (n) values (2)") } }
-            assert_raises(NeverBlock::MySQL::SessionLost) { connection.query("commit") }
-          end
-          assert_equal 0, one(database.query("select count(*) from #{table}"))
-        end
+    with_table_in_loop(connections: 1) do |database, table|
+      database.connect do |connection|
+        connection.query("begin")
+        connection.query("insert into #{table} (n) values (1)")
+        assert_raises(NB::TimeoutError) { NB.timeout(0.05) { connection.query("select sleep(60)") } }
+        2.times { assert_raises(NeverBlock::MySQL::SessionLost) { connection.query("insert into #{table} (n) values (2)") } }
+        assert_raises(NeverBlock::MySQL::SessionLost) { connection.query("commit") }
       end
+      assert_equal 0, one(database.query("select count(*) from #{table}"))
     end
   end
 
@@ -94,16 +90,12 @@ class MySQLFaultsTest < Minitest::Test
 
   # Idle ones are looked at before a statement is sent.
   def test_idle_connections_that_were_killed
-    with_table do |table|
-      with_mysql(connections: 3) do |database|
-        in_loop do
-          ids = 3.times.map { NB.spawn { one(database.query("select connection_id() from (select sleep(0.1)) a")) } }.map(&:value).uniq
-          ids.each { |id| ask("kill #{id}") }
-          pass_until("their end") { ask("select count(*) from information_schema.processlist where id in (#{ids.join(",")})") == "0" }
-          10.times { |n| database.query("insert into #{table} (n) values (#{n})") }
-          assert_equal 10, one(database.query("select count(*) from #{table}"))
-        end
-      end
+    with_table_in_loop(connections: 3) do |database, table|
+      ids = 3.times.map { NB.spawn { one(database.query("select connection_id() from (select sleep(0.1)) a")) } }.map(&:value).uniq
+      ids.each { |id| ask("kill #{id}") }
+      pass_until("their end") { ask("select count(*) from information_schema.processlist where id in (#{ids.join(",")})") == "0" }
+      10.times { |n| database.query("insert into #{table} (n) values (#{n})") }
+      assert_equal 10, one(database.query("select count(*) from #{table}"))
     end
   end
 

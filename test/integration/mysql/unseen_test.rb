@@ -10,19 +10,15 @@ class MySQLUnseenTest < Minitest::Test
 
   # A read opens a transaction then, whose snapshot is the session's own.
   def test_a_session_without_autocommit
-    with_table do |table|
-      with_mysql(connections: 1) do |database|
-        in_loop do
-          reader = without_autocommit(database)
-          assert_equal 0, one(reader.query("select count(*) from #{table}"))
-          reader.close
-          ask("insert into #{table} (n) values (1)")
-          reader = without_autocommit(database)
-          assert_equal 1, one(reader.query("select count(*) from #{table}"))
-        ensure
-          reader&.close
-        end
-      end
+    with_table_in_loop(connections: 1) do |database, table|
+      reader = without_autocommit(database)
+      assert_equal 0, one(reader.query("select count(*) from #{table}"))
+      reader.close
+      ask("insert into #{table} (n) values (1)")
+      reader = without_autocommit(database)
+      assert_equal 1, one(reader.query("select count(*) from #{table}"))
+    ensure
+      reader&.close
     end
   end
 
@@ -84,18 +80,14 @@ class MySQLUnseenTest < Minitest::Test
   end
 
   def test_a_killed_fiber_in_a_transaction
-    with_table do |table|
-      with_mysql(connections: 1) do |database|
-        in_loop do
-          database.connect do |connection|
-            connection.query("begin")
-            connection.query("insert into #{table} (n) values (1)")
-            kill_amid_a_statement(connection)
-            assert_raises(NeverBlock::MySQL::SessionLost) { connection.query("commit") }
-          end
-          assert_equal 0, one(database.query("select count(*) from #{table}"))
-        end
+    with_table_in_loop(connections: 1) do |database, table|
+      database.connect do |connection|
+        connection.query("begin")
+        connection.query("insert into #{table} (n) values (1)")
+        kill_amid_a_statement(connection)
+        assert_raises(NeverBlock::MySQL::SessionLost) { connection.query("commit") }
       end
+      assert_equal 0, one(database.query("select count(*) from #{table}"))
     end
   end
 

@@ -1,25 +1,11 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/routed"
 
 # The connection for a shared statement: an idle one, otherwise the one with the fewest statements.
 class PostgresRouterLeastTest < Minitest::Test
-  Connection = Struct.new(:session_defaults, :holder, :draining, :loop, :broken, :depth, :capacity, :running, :relieving, :lent) do
-    def idle? = depth.zero?
-
-    def push(_statement) = self.depth += 1
-
-    def end_one = self.depth -= 1
-
-    def ==(other) = equal?(other) # equal structs are different connections
-  end
-
-  def setup
-    skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
-    require "neverblock/postgres"
-    @timings = NeverBlock::Postgres::Timings.new
-    @router = NeverBlock::Postgres::Router.new(limit: 3, timings: @timings)
-  end
+  include NeverBlockTest::Routed
 
   # Neither behind other statements, nor on a new connection.
   def test_an_idle_one_comes_first
@@ -108,7 +94,7 @@ class PostgresRouterLeastTest < Minitest::Test
   # @return [Connection] a new one, with the statement on it
   def place(request)
     assert_equal :open, @router.route(request)
-    Connection.new(:plain, nil, false, nil, nil, 0, 64, 0.0).tap { |connection| @router.opened(connection, request) }
+    Connection.new.tap { |connection| @router.opened(connection, request) }
   end
 
   # @return [Array<Connection>] the places of so many statements, one after the other

@@ -1,36 +1,13 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/routed"
 require "support/virtual_time"
 
 # The connection that a request gets, without a server.
 class PostgresRouterTest < Minitest::Test
   include NeverBlockTest::VirtualTime
-
-  Connection = Struct.new(:session_defaults, :holder, :draining, :loop, :broken, :statements, :relieving, :rests, :lent, :stale) do
-    def rests?(seconds) = rests.to_f > seconds
-
-    def depth = statements
-
-    def capacity = 64
-
-    def idle? = statements.zero?
-
-    def push(_statement) = self.statements += 1
-
-    def end_one = self.statements -= 1
-
-    def running = 0.0
-
-    def ==(other) = equal?(other) # equal structs are different connections
-  end
-
-  def setup
-    skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
-    require "neverblock/postgres"
-    @timings = NeverBlock::Postgres::Timings.new
-    @router = NeverBlock::Postgres::Router.new(limit: 3, timings: @timings)
-  end
+  include NeverBlockTest::Routed
 
   def test_counts_by_use
     2.times { place(statement(alone: true)) }
@@ -329,7 +306,7 @@ class PostgresRouterTest < Minitest::Test
 
   def place(request)
     assert_equal :open, @router.route(request)
-    connection = Connection.new(:plain, nil, false, nil, nil, 0)
+    connection = Connection.new
     @router.opened(connection, request)
     request.connection = connection
   end

@@ -81,6 +81,13 @@ class VendorTest < Minitest::Test
     refute_match(/neverblock/, read("Gemfile"))
   end
 
+  def test_it_says_what_can_not_be_written
+    gemfile = read("Gemfile")
+    write("vendor", "a file")
+    assert_refusal(/\A\nFile exists @ dir_s_mkdir - #{@app}\/vendor\n  The Gemfile is as it was\. Make that path writable/)
+    assert_equal gemfile, read("Gemfile")
+  end
+
   def test_it_refuses_a_gemfile_that_it_can_not_change
     write("Gemfile", "gem 'neverblock'\nif true\n  gem 'neverblock'\nend\n")
     assert_refusal(/\A\nThe Gemfile has neverblock 2 times, in the lines 1, 3\.\n  Leave one of them$/)

@@ -12,5 +12,5 @@ rescue Vendor::Refused => error
   what, *remedies = error.message.lines(chomp: true)
   abort ["", what, *remedies.map { |line| "  #{line}" }].join("\n")
 rescue SystemCallError => error
-  abort "\n#{error.message}\n  Make the app's folder writable, and call bin/vendor again"
+  abort "\n#{error.message}\n  The Gemfile is as it was. Make that path writable, and call bin/vendor again"
 end

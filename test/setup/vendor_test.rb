@@ -7,6 +7,7 @@ require "support/outside"
 require "support/peer"
 
 # bin/vendor, which puts the gem into an app: with an app of Bundler, a Ruby without the development bundle, and no network.
+# DockerfileTest has the app on another machine.
 class VendorTest < Minitest::Test
   PROGRAM = 'require "neverblock"; puts NeverBlock.run { [NeverBlock::VERSION, NeverBlock.engine].join(" ") }'
   PLACE = "vendor/gems/neverblock"
@@ -42,7 +43,6 @@ class VendorTest < Minitest::Test
     assert_equal files, Dir.glob("**/*", base: "#{@app}/#{PLACE}"), "one machine's build is not in the app's folder"
 
     again_and_a_later_version
-    as_another_machine_has_it
   end
 
   def test_a_compiler_that_fails_ends_bundle_install_with_its_output
@@ -148,18 +148,6 @@ class VendorTest < Minitest::Test
     assert_equal gemfile, read("Gemfile")
     assert_equal "# of a later version\n", read("#{PLACE}/lib/neverblock/new.rb")
     assert_match(/not compiled/, in_app("bundle", "exec", "ruby", "-e", PROGRAM).first)
-  end
-
-  # With the lock alone, in another folder, and with a bundle of its own.
-  def as_another_machine_has_it
-    there = "#{@folder}/there"
-    FileUtils.cp_r(@app, there)
-    bundle = "#{@folder}/bundle of there"
-    FileUtils.mkdir_p(NeverBlockTest::Outside.gems_of(bundle))
-    NeverBlockTest::Outside.install_gems(NeverBlockTest::Outside.gems_of(bundle), "rack")
-    environment = {"BUNDLE_PATH" => bundle, "BUNDLE_DEPLOYMENT" => "1"}
-    assert_match(/Compiling/, NeverBlockTest::Outside.run("bundle", "install", chdir: there, environment:))
-    assert_match(/epoll|uring|poll/, NeverBlockTest::Outside.run("bundle", "exec", "ruby", "-e", PROGRAM, chdir: there, environment:))
   end
 
   def commit_checkout

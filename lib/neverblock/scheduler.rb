@@ -226,11 +226,15 @@ module NeverBlock
 
     # @api private
     # @return [Boolean] whether no other thread could wake a task of this loop
-    def alone? = !(@other_threads ||= OtherThreads.new(self)).could_wake?
+    def alone? = !other_threads.could_wake?
 
     # @api private
     # @return [Boolean] whether another thread runs, or waits for a time or an event: virtual time may not jump
-    def threads_outstanding? = (@other_threads ||= OtherThreads.new(self)).outstanding?
+    def threads_outstanding? = other_threads.outstanding?
+
+    # @api private
+    # @return [OtherThreads]
+    def other_threads = @other_threads ||= OtherThreads.new(self)
 
     private
 

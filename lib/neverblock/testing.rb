@@ -6,6 +6,7 @@
 #
 #   testing/virtual_clock.rb   time that stands still, and jumps when all tasks wait
 #   testing/timed_queues.rb    Queue#pop(timeout:) on that clock
+#   testing/obstacle.rb        names what keeps that clock from moving
 module NeverBlock
   module Testing
   end

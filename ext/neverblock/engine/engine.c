@@ -173,14 +173,20 @@ static void settling_time_came(nb_engine_t *engine, nb_timer_t *timer) {
     end_settling(engine, NB_ENTRY(timer, nb_wait_t, timer));
 }
 
-void nb_settle(nb_engine_t *engine, uint64_t until) {
-    nb_wait_t wait;
-    nb_wait_init(&wait, NB_WAIT_SLEEP, Qnil);
-    wait.withdraw = stop_settling;
-    wait.timer.fire = settling_time_came;
-    nb_wait_deadline(&wait, until);
-    nb_list_append(&engine->settling, &wait.queue);
-    nb_park(engine, &wait);
+/* A wait in the list of those that settle, and what it was given up for. */
+typedef struct { nb_wait_t wait; uint64_t patience; nb_obstacle_t obstacle; } settling_t;
+
+nb_obstacle_t nb_settle(nb_engine_t *engine, uint64_t until, uint64_t patience) {
+    settling_t settling = {.patience = patience};
+    nb_wait_t *wait = &settling.wait;
+    nb_wait_init(wait, NB_WAIT_SLEEP, Qnil);
+    wait->withdraw = stop_settling;
+    wait->timer.fire = settling_time_came;
+    nb_wait_deadline(wait, until);
+    if (nb_list_empty(&engine->settling)) engine->moved = nb_now_real();
+    nb_list_append(&engine->settling, &wait->queue);
+    nb_park(engine, wait);
+    return settling.obstacle;
 }
 
 /* ---- the loop ---- */
@@ -280,17 +286,32 @@ static void wake_settled(nb_engine_t *engine) {
     }
 }
 
+/* Wakes those that settle, with an obstacle, if virtual time has stood still for too long. */
+static void give_up_settling(nb_engine_t *engine) {
+    uint64_t still = nb_now_real() - engine->moved;
+    nb_obstacle_t obstacle = runnable(engine) ? (nb_obstacle_t){NB_TASKS, -1} : engine->obstacle;
+    for (nb_link_t *l = engine->settling.next, *next; l != &engine->settling; l = next) {
+        settling_t *settling = NB_ENTRY(NB_ENTRY(l, nb_wait_t, queue), settling_t, wait);
+        next = l->next;
+        if (still <= settling->patience) continue;
+        settling->obstacle = obstacle;
+        end_settling(engine, &settling->wait);
+    }
+}
+
 /* Wakes those that settle, or else jumps to the next deadline. False: time must pass by waiting. */
 static bool jump(nb_engine_t *engine) {
     bool settling = !nb_list_empty(&engine->settling);
     if (!settling && nb_next_deadline(engine) == NB_NEVER) return false;
     if (look_again(engine)) return true;
-    if (nb_clock_is_virtual() && nb_is_outstanding(engine, !settling)) return false;
+    if (nb_clock_is_virtual()) engine->obstacle = nb_outstanding(engine, !settling);
+    if (nb_clock_is_virtual() && engine->obstacle.kind != NB_NOTHING) return false;
     check_interrupts(engine, true);
     nb_mailbox_drain(engine);
     if (look_again(engine)) return true; /* what has arrived since the first look is not on its way any more */
     wake_settled(engine);
     if (!runnable(engine)) nb_clock_advance_to(nb_next_deadline(engine));
+    engine->moved = nb_now_real();
     return true;
 }
 
@@ -299,6 +320,7 @@ static bool turn(nb_engine_t *engine) {
     bool busy = true;
     engine->turn++;
     engine->budget = engine->allowance;
+    if (!nb_list_empty(&engine->settling)) give_up_settling(engine);
     engine->turned = kernel_may_wake(engine) ? engine->polled : nb_now(); /* if so, the last turn ended by polling */
     nb_wait_t *next = nb_next(engine);
     if (next && next->fiber != engine->home) nb_run_fibers(engine, next);

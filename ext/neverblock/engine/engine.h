@@ -104,6 +104,9 @@ typedef enum {
 } nb_wait_kind_t;
 
 typedef enum { NB_PENDING, NB_READY, NB_TIMED_OUT, NB_RAISE } nb_outcome_t;
+/* Why virtual time must not jump: see outstanding.c. NB_TASKS: a fiber can go on. */
+typedef enum { NB_NOTHING, NB_TASKS, NB_JOBS, NB_THREADS, NB_DESCRIPTOR } nb_obstacle_kind_t;
+typedef struct { nb_obstacle_kind_t kind; int fd; } nb_obstacle_t; /* fd: of NB_DESCRIPTOR, or -1: it is closed */
 
 /* The events of one descriptor that a wait asks for. */
 typedef struct nb_interest {
@@ -141,7 +144,9 @@ void nb_wait_deadline(nb_wait_t *, uint64_t deadline);
 void nb_park(nb_engine_t *, nb_wait_t *);             /* raises the exception that ended the wait */
 bool nb_wake(nb_engine_t *, nb_wait_t *, nb_outcome_t, bool urgent); /* false: it had been woken before */
 void nb_yield(nb_engine_t *);                         /* lets every runnable fiber go first */
-void nb_settle(nb_engine_t *, uint64_t until);        /* virtual clock: until all others wait, and the time comes */
+/* Virtual clock: until all others wait, and the time comes. If time stands still for `patience` real nanoseconds, it
+ * returns what is in the way. */
+nb_obstacle_t nb_settle(nb_engine_t *, uint64_t until, uint64_t patience);
 bool nb_turn_is_long(nb_engine_t *);                  /* fibers have run for long since the last look at the kernel */
 /* Ends the wait with the exception; Qundef: with what its task has pending. False: it has an outcome, or can't be
  * withdrawn. */
@@ -282,6 +287,8 @@ struct nb_engine {
     nb_link_t parked, tasks;     /* nb_wait_t, nb_task_t */
     nb_link_t deferred_starts;   /* nb_deferred_start_t */
     nb_link_t settling;          /* nb_wait_t.queue: see nb_settle */
+    nb_obstacle_t obstacle;      /* at the last look before a jump */
+    uint64_t moved;              /* real ns: the last jump, or the begin of the first nb_settle since */
     unsigned room;               /* how many of them may begin before the next look at the kernel */
     unsigned budget;             /* switches left in this turn; 0: the home fiber is next */
     unsigned allowance;          /* switches between two looks at the kernel */

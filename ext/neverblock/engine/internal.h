@@ -12,8 +12,8 @@
 #define NB_SHARE 16         /* every so many turns one is for fibers that wait behind others: see nb_next */
 
 /* ---- outstanding.c ---- */
-/* Could anything but its own fibers and timers end a wait of the loop? foreign: other processes count. */
-bool nb_is_outstanding(nb_engine_t *, bool foreign);
+/* What but its own fibers and timers could end a wait of the loop? foreign: other processes count. */
+nb_obstacle_t nb_outstanding(nb_engine_t *, bool foreign);
 
 /* ---- timers.c ---- */
 void nb_timers_fire(nb_engine_t *, uint64_t now);

@@ -1,5 +1,5 @@
 /*
- * What is outstanding: could anything but the loop's own fibers and timers end one of its waits? Asked under a virtual
+ * What is outstanding: what but the loop's own fibers and timers could end one of its waits? Asked under a virtual
  * clock only, before it jumps, so it may be slow.
  *
  * A descriptor is OWN if this process holds the other end as well, or it is a listener; SENDING if bytes are on their
@@ -194,25 +194,36 @@ static kind_t kind_of_operation(const nb_operation_t *operation, const descripto
     }
 }
 
+typedef struct { kind_t kind; int fd; } found_t;
+
+static void note(found_t *worst, kind_t kind, int fd) {
+    if (kind > worst->kind) *worst = (found_t){kind, fd};
+}
+
 /* The most of all descriptors that the loop waits for. */
-static kind_t worst_descriptor(nb_engine_t *engine) {
+static found_t worst_descriptor(nb_engine_t *engine) {
     descriptors_t all = {0};
-    kind_t worst = nb_list_empty(&engine->abandoned) ? OWN : SENDING, kind;
+    found_t worst = {nb_list_empty(&engine->abandoned) ? OWN : SENDING, -1};
     list_descriptors(&all);
     for (int fd = 0; fd < engine->descriptor_count; fd++) {
         short events = nb_descriptor_wanted(engine, fd);
-        if (events && (kind = kind_of(fd, events, &all)) > worst) worst = kind;
+        if (events) note(&worst, kind_of(fd, events, &all), fd);
     }
-    for (nb_link_t *l = engine->operations.next; l != &engine->operations; l = l->next)
-        if ((kind = kind_of_operation(NB_ENTRY(l, nb_operation_t, link), &all)) > worst) worst = kind;
+    for (nb_link_t *l = engine->operations.next; l != &engine->operations; l = l->next) {
+        const nb_operation_t *operation = NB_ENTRY(l, nb_operation_t, link);
+        note(&worst, kind_of_operation(operation, &all), operation->fd);
+    }
     free(all.list);
     return worst;
 }
 
-bool nb_is_outstanding(nb_engine_t *engine, bool foreign) {
-    if (engine->job_count || !nb_mailbox_empty(engine->mailbox)) return true;
-    if (engine->hooks->threads_outstanding(engine)) return true; /* first: they may have written to descriptors */
+nb_obstacle_t nb_outstanding(nb_engine_t *engine, bool foreign) {
+    if (engine->job_count) return (nb_obstacle_t){NB_JOBS, -1};
+    if (!nb_mailbox_empty(engine->mailbox)) return (nb_obstacle_t){NB_TASKS, -1};
+    if (engine->hooks->threads_outstanding(engine)) /* first: they may have written to descriptors */
+        return (nb_obstacle_t){NB_THREADS, -1};
     bool descriptors = engine->interest_count || engine->watch_count || engine->operation_count;
-    kind_t worst = descriptors ? worst_descriptor(engine) : OWN;
-    return worst == SENDING || (worst == FOREIGN && foreign);
+    found_t worst = descriptors ? worst_descriptor(engine) : (found_t){OWN, -1};
+    bool waits = worst.kind == SENDING || (worst.kind == FOREIGN && foreign);
+    return (nb_obstacle_t){waits ? NB_DESCRIPTOR : NB_NOTHING, worst.fd};
 }

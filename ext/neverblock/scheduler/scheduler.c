@@ -215,13 +215,21 @@ static VALUE set_switches(VALUE self, VALUE count) {
     return count;
 }
 
-/* call-seq: settle(until) -> nil, when all other tasks wait and the clock shows so many nanoseconds, or nil; under a
- * virtual clock only */
-static VALUE settle(VALUE self, VALUE until) {
+/* call-seq: settle(until, patience) -> nil, when all other tasks wait and the clock shows so many nanoseconds, or nil;
+ * under a virtual clock only. After as many real nanoseconds without a jump: :tasks, :jobs, :threads or a descriptor,
+ * which are in the way */
+static VALUE settle(VALUE self, VALUE until, VALUE patience) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
     if (!nb_scheduler_may_park(scheduler)) rb_raise(rb_eThreadError, "settle: call it in a task of the loop");
-    nb_settle(&scheduler->engine, NIL_P(until) ? NB_NEVER : NUM2ULL(until));
-    return Qnil;
+    uint64_t nanoseconds = NUM2ULL(patience);
+    nb_obstacle_t obstacle = nb_settle(&scheduler->engine, NIL_P(until) ? NB_NEVER : NUM2ULL(until), nanoseconds);
+    switch (obstacle.kind) {
+    case NB_TASKS: return ID2SYM(rb_intern("tasks"));
+    case NB_JOBS: return ID2SYM(rb_intern("jobs"));
+    case NB_THREADS: return ID2SYM(rb_intern("threads"));
+    case NB_DESCRIPTOR: return INT2NUM(obstacle.fd);
+    default: return Qnil;
+    }
 }
 
 /* call-seq: heard_since -> Float, seconds of the monotonic clock
@@ -344,6 +352,6 @@ void nb_init_scheduler(void) {
     rb_define_method(nb_cScheduler, "closed?", closed_p, 0);
     rb_define_method(nb_cScheduler, "forked?", forked_p, 0);
     rb_define_private_method(nb_cScheduler, "switches=", set_switches, 1);
-    rb_define_method(nb_cScheduler, "settle", settle, 1);
+    rb_define_method(nb_cScheduler, "settle", settle, 2);
     rb_define_method(nb_cScheduler, "heard_since", heard_since, 0);
 }

@@ -46,14 +46,19 @@ module NeverBlock
       rest != before
     end
 
+    # @return [Array<Thread>] threads that {#outstanding?} waits for
+    def running = others.reject { |thread| library?(thread) || rest_of(thread) }
+
     private
 
     # @return [Array, nil] facts that stay the same while no other thread runs; nil if one does
     def rest
-      threads = others.reject { |thread| library?(thread) }
-      facts = threads.map { |thread| [stillness(thread), native_rest(thread)] }
-      facts if facts.all? { |still, native| still && native }
+      facts = others.reject { |thread| library?(thread) }.map { |thread| rest_of(thread) }
+      facts if facts.all?
     end
+
+    # @return [Array, nil] such facts about the thread; nil if it runs
+    def rest_of(thread) = [stillness(thread), native_rest(thread)].then { |facts| facts if facts.all? }
 
     def native_rest(thread)
       native = Scheduler.native_rest(thread.native_thread_id)

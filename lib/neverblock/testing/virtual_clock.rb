@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "obstacle"
 require_relative "timed_queues"
 
 module NeverBlock
@@ -26,7 +27,8 @@ module NeverBlock
     # time, so no timeout interrupts it.
     class VirtualClock
       LONGEST = 1e9 # seconds of one step
-      private_constant :LONGEST
+      PATIENCE = 60 # real seconds without a jump
+      private_constant :LONGEST, :PATIENCE
 
       class << self
         # Runs the block in a loop ({NeverBlock.run}) with a virtual clock.
@@ -81,36 +83,44 @@ module NeverBlock
       # Moves the time. In a task every other task runs at its own time on the way, and the call returns when all of
       # them wait again. Outside of a loop, only the time changes.
       # @param seconds [Numeric] 0 or more, and less than 10⁹, which is 31 years
+      # @param limit [Numeric] real seconds: see {#settle}
       # @return [Float] {#elapsed}
       # @raise [ArgumentError] if the time would go back
       # @raise [ClosedError] after {#stop}
-      def advance(seconds)
+      # @raise [TimeoutError] as {#settle} does
+      def advance(seconds, limit: PATIENCE)
         check
         unless seconds.is_a?(Numeric) && seconds.real? && seconds >= 0 && seconds < LONGEST
           raise ArgumentError, "advance: #{seconds.inspect} is not a number of seconds from 0 to 31 years"
         end
-        (scheduler = Scheduler.current) ? walk(scheduler, seconds) : Clock.advance(seconds)
+        Scheduler.current ? walk(seconds, limit) : Clock.advance(seconds)
         elapsed
       end
 
       # Waits, in a task, until all other tasks wait. Time doesn't move. Offloaded calls, threads and bytes that are on
       # their way between sockets of this process are waited for; other processes are not.
+      # @param limit [Numeric] real seconds that time may stand still, for a thread or a task that never waits
       # @return [void]
       # @raise [ClosedError] after {#stop}
       # @raise [ThreadError] outside of a loop
-      def settle
+      # @raise [TimeoutError] after the limit. The message names what goes on
+      def settle(limit: PATIENCE)
         check
-        scheduler = Scheduler.current or raise ThreadError, "settle: call it in a task of a loop; there is none here"
-        scheduler.settle(nil)
+        wait_until(nil, limit)
       end
 
       private
 
-      def walk(scheduler, seconds)
+      def walk(seconds, limit)
         target = Clock.nanoseconds + (seconds * 1_000_000_000).round
-        settle
-        scheduler.settle(target)
-        settle
+        [nil, target, nil].each { |time| wait_until(time, limit) }
+      end
+
+      def wait_until(target, limit)
+        scheduler = Scheduler.current or raise ThreadError, "settle: call it in a task of a loop; there is none here"
+        obstacle = scheduler.settle(target, (Options.seconds("limit", limit) * 1e9).round) or return
+        raise TimeoutError, "virtual time has stood still for #{limit} s of real time. What goes on: " \
+          "#{Obstacle.new(scheduler, obstacle)}"
       end
 
       def check

@@ -68,6 +68,40 @@ class OutstandingTest < Minitest::Test
     thread.join
   end
 
+  def test_settle_and_advance_end_at_their_limit_and_name_what_goes_on
+    reader, writer = IO.pipe
+    gate = Thread::Queue.new
+    obstacles = {
+      # A thread that waits for the kernel may do anything next.
+      /other threads: .*left behind.* at .*read/ => ->(_) { Thread.new { reader.read }.tap { |thread| thread.name = "left behind" } },
+      /calls on other threads .*: 1$/ => ->(scope) { scope.spawn { NeverBlock.offload { gate.pop } } },
+      /one of the tasks .*Task "busy" waiting for its turn/ => ->(scope) { scope.spawn(name: "busy") { NeverBlock.pass while gate.empty? } }
+    }
+    obstacles.each do |words, start|
+      VirtualClock.run do |clock, scope|
+        left = start.call(scope)
+        [-> { clock.settle(limit: 0.05) }, -> { clock.advance(5, limit: 0.05) }].each do |wait|
+          error = assert_raises(NeverBlock::TimeoutError, &wait)
+          assert_match(/stood still for 0.05 s of real time/, error.message)
+          assert_match words, error.message
+        end
+        assert_operator clock.elapsed, :<, 5
+        writer.close
+        gate << true
+        left.join
+        gate.clear
+        clock.settle
+      end
+    end
+  end
+
+  def test_a_descriptor_that_is_in_the_way_is_named
+    reader, = IO.pipe
+    words = ->(number) { NeverBlock::Testing::Obstacle.new(nil, number).to_s }
+    assert_match(/at descriptor #{reader.fileno} \(pipe:.*\)\z/, words.call(reader.fileno))
+    assert_match(/at descriptor -1 \(closed\)\z/, words.call(-1))
+  end
+
   def test_an_exception_from_another_thread_comes_before_a_jump
     clock = VirtualClock.start
     main = Thread.current

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "neverblock/active_record"
+require_relative "library_models"
 module NeverBlockTest
   # Runs the same operations with an adapter of Active Record, on a new database, and records each outcome. Two adapters
   # that should behave alike are compared:

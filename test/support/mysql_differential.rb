@@ -2,6 +2,7 @@
 
 require "neverblock/active_record"
 require "bigdecimal"
+require_relative "library_models"
 
 module NeverBlockTest
   # The same operations with one adapter of Active Record's for MySQL, on a database that is new, and what came of each. Two

@@ -4,21 +4,15 @@ module NeverBlockTest
   class Differential
     # Models of the tables of {Tables}, defined anew for each run.
     module Models
-      # The base class, with a constant time.
-      class Base < ActiveRecord::Base
+      class Base < LibraryModels::Base
         self.abstract_class = true
-        def self.current_time_from_proper_timezone = Tables::NOW
-        def current_time_from_proper_timezone = Tables::NOW
       end
 
       class Author < Base
-        has_many :books, dependent: :destroy, inverse_of: :author
+        include LibraryModels::Author
+
         enum :mood, {sad: "sad", glad: "glad"}
         store_accessor :details, :colour
-        validates :age, numericality: {less_than: 200}, allow_nil: true
-        scope :grown, -> { where("age > ?", 18) }
-        after_commit { Models.events << "committed #{name}" }
-        after_rollback { Models.events << "rolled back #{name}" }
       end
 
       class Book < Base

@@ -9,9 +9,6 @@ module NeverBlockTest
     module Tables
       MODELS = %i[authors books rooms samples tokens seats].freeze
 
-      # The same time in each run.
-      NOW = Time.utc(2026, 11, 22, 1, 2, 3.456789r)
-
       class << self
         # @param connection [ActiveRecord::ConnectionAdapters::PostgreSQLAdapter]
         def create(connection)
@@ -38,21 +35,13 @@ module NeverBlockTest
 
         def people(connection)
           connection.create_table(:authors) do |t|
-            t.string :name, null: false, limit: 40, index: {unique: true}
-            t.integer :age
+            LibraryModels.author(t)
             t.enum :mood, enum_type: :mood, default: "sad"
             t.text :tags, array: true, default: []
             t.jsonb :details, default: {}
-            t.integer :lock_version, null: false, default: 0
-            t.integer :books_count, null: false, default: 0
-            t.check_constraint "age > 0", name: "grown"
-            t.timestamps
           end
           connection.create_table(:books) do |t|
-            t.references :author, foreign_key: true
-            t.string :title, null: false
-            t.decimal :price, precision: 10, scale: 2
-            t.date :published_on
+            LibraryModels.book(t)
             t.timestamptz :seen_at
             t.integer :status, limit: 2, default: 0
             t.virtual :shout, type: :string, as: "upper((title)::text)", stored: true

@@ -6,20 +6,14 @@ module NeverBlockTest
     module Models
       %i[Base Author Book Sample].each { |name| remove_const(name) if const_defined?(name, false) }
 
-      # What they have in common: a time that stands still.
-      class Base < ActiveRecord::Base
+      class Base < LibraryModels::Base
         self.abstract_class = true
-        def self.current_time_from_proper_timezone = Models::NOW
-        def current_time_from_proper_timezone = Models::NOW
       end
 
       class Author < Base
-        has_many :books, dependent: :destroy, inverse_of: :author
+        include LibraryModels::Author
+
         enum :mood, {sad: 0, glad: 1}
-        validates :age, numericality: {less_than: 200}, allow_nil: true
-        scope :grown, -> { where("age > ?", 18) }
-        after_commit { Models.events << "committed #{name}" }
-        after_rollback { Models.events << "rolled back #{name}" }
       end
 
       class Book < Base

@@ -6,9 +6,6 @@ module NeverBlockTest
     #
     #   Models.create[:authors].count     # => 3
     module Models
-      # The same time in each run.
-      NOW = Time.utc(2026, 11, 22, 1, 2, 3.456789r)
-
       # A column of each type.
       SAMPLES = {
         tinyint: "tinyint", smallint: "smallint", mediumint: "mediumint", int: "int", bigint: "bigint", unsigned: "bigint unsigned",
@@ -35,19 +32,11 @@ module NeverBlockTest
 
         def tables(connection)
           connection.create_table(:authors) do |t|
-            t.string :name, null: false, limit: 40, index: {unique: true}
-            t.integer :age
+            LibraryModels.author(t)
             t.integer :mood, default: 0, null: false
-            t.integer :lock_version, null: false, default: 0
-            t.integer :books_count, null: false, default: 0
-            t.check_constraint "age > 0", name: "grown"
-            t.timestamps
           end
           connection.create_table(:books) do |t|
-            t.references :author, foreign_key: true
-            t.string :title, null: false
-            t.decimal :price, precision: 10, scale: 2
-            t.date :published_on
+            LibraryModels.book(t)
             t.datetime :seen_at
           end
           connection.execute("CREATE TABLE samples (id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY, #{SAMPLES.map { |name, type| "a_#{name} #{type}" }.join(", ")})")

@@ -16,7 +16,7 @@ module NeverBlockTest
       add("increment!") { authors.find_by(name: "New").increment!(:age, 2).age }
       add("toggle of a store") { authors.find_by(name: "New").tap { |author| author.update!(colour: "red") }.reload.colour }
       add("touch") { authors.find_by(name: "New").touch }
-      add("touch_all") { authors.where(name: "New").touch_all(time: Tables::NOW) }
+      add("touch_all") { authors.where(name: "New").touch_all(time: LibraryModels::NOW) }
       add("reload") { authors.find(1).reload.name }
       add("reload of what is gone") { authors.create!(name: "Going").then { |author| authors.where(id: author.id).delete_all && author.reload } }
       add("destroy") { authors.create!(name: "Destroyed", books: [books.new(title: "Its own")]).destroy.books_count }

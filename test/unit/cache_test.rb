@@ -4,6 +4,7 @@ require "test_helper"
 require "tmpdir"
 require "support/runs"
 require "support/cached_app"
+require "support/virtual_time"
 
 # The middleware as a whole: what it asks the app for, and what each client gets.
 class CacheTest < Minitest::Test
@@ -197,12 +198,16 @@ class CacheTest < Minitest::Test
   end
 
   def test_a_fetch_under_way_is_not_waited_for_too_long
-    in_run do |scope|
-      cached(wait: 0.01) { |_| ok("page #{@calls}", "cache-control" => "max-age=60").tap { wait_here if @calls == 1 } }
-      first = parked(scope.spawn { get("/a").body })
-      assert_equal "page 2", get("/a").body
-      go_on
-      assert_equal "page 1", first.value
+    NeverBlockTest::VirtualTime.during do |clock|
+      in_run do |scope|
+        cached(wait: 30) { |_| ok("page #{@calls}", "cache-control" => "max-age=60").tap { wait_here if @calls == 1 } }
+        first = parked(scope.spawn { get("/a").body })
+        before = clock.elapsed
+        assert_equal "page 2", get("/a").body
+        assert_in_delta 30, clock.elapsed - before, 1e-5
+        go_on
+        assert_equal "page 1", first.value
+      end
     end
   end
 

@@ -261,7 +261,7 @@ class CacheCollapseMatrixTest < Minitest::Test
     app(max_waiting: 1, max_released: 1) { |_| shown({"cache-control" => "private"}).tap { wait_here } }
     clients = Array.new(2) { |n| Thread.new { ask(n) } }
     pass_until("the calls of both") { @calls == 2 }
-    _, said = forked { Array.new(2) { |n| Thread.new { ask(n) } }.count { |client| client.join(10) } }
+    _, said = forked { Array.new(2) { |n| Thread.new { ask(n) } }.count { |client| client.join(NeverBlockTest::LIMIT) } }
     assert_equal "2", said
     go_on
     clients.each(&:join)

@@ -6,6 +6,7 @@ require "minitest/mock"
 require "support/at_call"
 require "support/runs"
 require "support/cached_app"
+require "support/virtual_time"
 
 # Apps that do what apps should not, and requests that end at the worst moment. No response may reach the wrong client,
 # be stored with a hole, or leave anything behind.
@@ -233,19 +234,23 @@ class CacheHostileAppsTest < Minitest::Test
 
   # A fetch that hangs for ever, and those that come later: they do not wait for it again and again.
   def test_a_fetch_that_hangs_is_replaced
-    in_run do |scope|
-      cached(wait: 0.01) do |_|
-        number = @calls
-        wait_here if number == 1
-        ok("page #{number}", **FRESH)
+    NeverBlockTest::VirtualTime.during do |clock|
+      in_run do |scope|
+        cached(wait: 30) do |_|
+          number = @calls
+          wait_here if number == 1
+          ok("page #{number}", **FRESH)
+        end
+        first = parked(scope.spawn { get("/a").body })
+        before = clock.elapsed
+        assert_equal "page 2", get("/a").body
+        assert_equal "page 3", get("/a").body, "this one has begun another fetch"
+        assert_equal "page 3", get("/a").body
+        assert_match(/hit/, get("/a").headers["cache-status"])
+        assert_in_delta 30, clock.elapsed - before, 1e-5, "one of them has waited"
+        go_on
+        assert_equal "page 1", first.value
       end
-      first = parked(scope.spawn { get("/a").body })
-      assert_equal "page 2", get("/a").body
-      assert_equal "page 3", get("/a").body, "this one has begun another fetch"
-      assert_equal "page 3", get("/a").body
-      assert_match(/hit/, get("/a").headers["cache-status"])
-      go_on
-      assert_equal "page 1", first.value
     end
   end
 

@@ -60,7 +60,7 @@ class CacheInterruptionsTest < Minitest::Test
         Thread.pass
         (@random.rand(2).zero? ? client.kill : client.raise(Timeout::Error))
       end
-      clients.each { |client| outcome_of { client.join(20) } }
+      clients.each { |client| outcome_of { assert client.join(NeverBlockTest::LIMIT) } }
     end
     assert_nothing_left_of_requests
   end

@@ -177,7 +177,7 @@ class CacheMiddlewareTest < Minitest::Test
       Thread.new { NeverBlock.run { NeverBlock.concurrently(1..400, limit: 50) { |n| visit(Random.new(seed * 1_000 + n)) } } }
     end
     threads = Array.new(3) { |seed| Thread.new { 200.times { |n| visit(Random.new(seed * 5_000 + n)) } } }
-    (loops + threads).each { |thread| assert thread.join(60) }
+    (loops + threads).each { |thread| assert thread.join(NeverBlockTest::LIMIT) }
 
     pass_until("the end of all") { @cache.stats[:fetching].zero? }
     assert_operator @cache.stats[:bytes], :<=, 200 << 10

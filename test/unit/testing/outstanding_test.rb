@@ -28,6 +28,17 @@ class OutstandingTest < Minitest::Test
     end
   end
 
+  # Active Record's reaper looks at connections once a minute.
+  def test_a_background_thread_that_sleeps_does_not_stop_time
+    thread = Thread.new { Thread.current.thread_variable_set(:fork_safe, true) && sleep(600) }
+    wait_until("the thread sleeps") { thread.thread_variable?(:fork_safe) && thread.status == "sleep" }
+    began = now
+    VirtualClock.run { sleep 3600 }
+    assert_operator now - began, :<, 600
+  ensure
+    thread.kill.join
+  end
+
   def test_a_thread_that_has_been_woken_is_waited_for
     wakers = {queue: ->(thread) { thread[:queue] << 1 }, raise: ->(thread) { thread.raise("go on") }, kill: :kill.to_proc, wakeup: :wakeup.to_proc}
     wakers.each do |name, wake|

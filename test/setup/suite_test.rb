@@ -165,7 +165,7 @@ class SuiteTest < Minitest::Test
   def refute_running(path) = refute(running?(path), "#{File.basename(path)} is running")
 
   # Each file is a run of its own, without an engine.
-  def suite(files, limit: 60, lanes: 2, serial: [], ending: "suite.finish", environment: {})
+  def suite(files, limit: NeverBlockTest::LIMIT, lanes: 2, serial: [], ending: "suite.finish", environment: {})
     files.each do |name, body|
       File.write(File.join(@folder, "#{name}_test.rb"), <<~RUBY)
         #{"# serial: it measures\n" if serial.include?(name)}

@@ -24,6 +24,7 @@ module NeverBlock
         %i[pop shift deq].each do |name|
           class_eval <<~RUBY, __FILE__, __LINE__ + 1 # standard:disable Style/DocumentDynamicEvalDefinition
             def #{name}(non_block = false, timeout: nil)
+              return super(non_block) if timeout.nil? # makes no object
               return super(non_block, timeout:) unless TimedQueues.wait?(non_block, timeout)
               NeverBlock.move_on_after(timeout) { super(non_block) }
             end
@@ -36,6 +37,7 @@ module NeverBlock
         %i[push enq].each do |name|
           class_eval <<~RUBY, __FILE__, __LINE__ + 1
             def #{name}(object, non_block = false, timeout: nil)
+              return super(object, non_block) if timeout.nil?
               return super(object, non_block, timeout:) unless TimedQueues.wait?(non_block, timeout)
               NeverBlock.move_on_after(timeout) { super(object, non_block) }
             end

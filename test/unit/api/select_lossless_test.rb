@@ -186,6 +186,26 @@ class SelectLosslessTest < Minitest::Test
   end
 
   # Fibers and threads select, pop, are cancelled and time out; each item is got once, in the order of its queue.
+
+  def test_a_loop_that_has_ended_meanwhile_has_no_waiter
+    ended = Thread.new { NeverBlock::Scheduler.new.tap(&:close) }.value
+    assert_equal false, ended.wake_waiter(Thread::Queue.new, true)
+  end
+
+  private
+
+  def queue_of(*items) = Thread::Queue.new(items)
+
+  # No fiber or thread waits in them.
+  def assert_quiet(*queues)
+    assert_equal [0] * queues.size, queues.map(&:num_waiting)
+  end
+end
+
+# Threads and fibers that are never idle: virtual time would stand still.
+class SelectStressTest < Minitest::Test
+  include NeverBlockTest::Runs
+
   slow "thousands of selects"
   def test_stress
     queues = Array.new(3) { Thread::Queue.new }
@@ -218,21 +238,7 @@ class SelectLosslessTest < Minitest::Test
       threads.each(&:kill).each(&:join)
       items = Array.new(got.size) { got.pop }
       assert_equal Array.new(3) { |at| Array.new(count) { |n| [at, n] } }.flatten(1), items.sort
-      assert_quiet(*queues)
+      assert_equal [0, 0, 0], queues.map(&:num_waiting)
     end
-  end
-
-  def test_a_loop_that_has_ended_meanwhile_has_no_waiter
-    ended = Thread.new { NeverBlock::Scheduler.new.tap(&:close) }.value
-    assert_equal false, ended.wake_waiter(Thread::Queue.new, true)
-  end
-
-  private
-
-  def queue_of(*items) = Thread::Queue.new(items)
-
-  # No fiber or thread waits in them.
-  def assert_quiet(*queues)
-    assert_equal [0] * queues.size, queues.map(&:num_waiting)
   end
 end

@@ -81,6 +81,8 @@ class HttpPumaTest < Minitest::Test
     "no path in an absolute target" => [/\APATH_INFO\z/, ->(ours, puma) { [ours, puma] == ["/", ""] }, head(request: "GET http://a HTTP/1.1"),
       "RFC 9110 §4.2.3: the same as /, and Rack wants one of PATH_INFO and SCRIPT_NAME to be there"],
     "a Proxy field" => [/\AHTTP_PROXY\z/, ->(ours, _puma) { ours.nil? }, head("Proxy: http://evil"), "httpoxy, CVE-2016-5385: CGI programs take it for their proxy"],
+    "the length of a body in chunks" => [/\ACONTENT_LENGTH\z/, ->(ours, puma) { ours == "0" && puma.nil? }, head("Transfer-Encoding: chunked", request: "POST / HTTP/1.1"),
+      "both set the decoded length, and only our server has read a body here"],
     "a Version field" => [/\AHTTP_VERSION\z/, ->(ours, _puma) { ours.nil? }, head("Version: 9"), "many an app reads the protocol's version there"]
   }.freeze
 

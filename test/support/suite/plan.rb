@@ -27,8 +27,12 @@ module NeverBlockTest
       USUAL = 0.05
       SLOW = 1.5
 
-      # Files that share their process's database server.
-      SHARED = %r{\Atest/(?:integration/postgres[_/]|programs/postgres_)}
+      # Files that share their process's server.
+      SHARED = %r{\Atest/(?:integration|programs)/(postgres|mysql|cache/(?:redis|remote_\w+)_test)}
+
+      # Virtual time doesn't jump while a server or a thread that another file's tests left behind may be at work. So such
+      # files have processes of their own.
+      VIRTUAL = /include NeverBlockTest::(?:VirtualTime|VirtualLoop|ServedInTime)\b/
 
       # @param path [String] where the times are kept
       def initialize(path = KEPT)
@@ -42,7 +46,7 @@ module NeverBlockTest
       # @param all [Boolean] whether slow tests run too
       # @return [Array<Array<String>>] the same files; those that share a server are together
       def chunks(files, all: true)
-        files.partition { |file| file.match?(SHARED) }.flat_map { |group| divide(group, all) }
+        files.group_by { |file| file[SHARED, 1] || virtual?(file) }.values.flat_map { |group| divide(group, all) }
       end
 
       # @return [Float] the total duration of these files, in seconds
@@ -63,6 +67,8 @@ module NeverBlockTest
       end
 
       private
+
+      def virtual?(file) = File.read(File.join(ROOT, file), encoding: Encoding::UTF_8).match?(VIRTUAL)
 
       # Longest first, each into the first chunk with room.
       def divide(files, all)

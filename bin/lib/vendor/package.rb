@@ -11,7 +11,7 @@ module Vendor
   #   package.revision           # => "51b7fe7e"
   #   package.copy_to("/home/me/shop/vendor/gems/neverblock")
   class Package
-    # In the copy, beside the gem's own files: neverblock.gemspec looks for it.
+    # In the copy, next to the gem's own files: neverblock.gemspec looks for it.
     MARK = "REVISION"
 
     attr_reader :root

@@ -35,7 +35,7 @@ module NeverBlock
       return if built?
       require "fileutils"
       require "tmpdir"
-      # mkmf compiles in the folder of the sources, or in one beside it, and never in a path with a blank.
+      # mkmf compiles in the folder of the sources, or in one next to it, and never in a path with a blank.
       Dir.mktmpdir("neverblock") do |work|
         FileUtils.cp_r("#{@source}/.", work)
         Bundler.ui.confirm("Compiling the extension of #{File.basename(@folder)}")

@@ -244,11 +244,10 @@ module NeverBlock
     end
 
     def abandon_later(error)
-      Thread.new do
-        ThreadPool.mark_idle(Thread.current, true)
+      ThreadPool.start_idle("neverblock hurry") do
         sleep GRACE
         abandon(error) if @hurry.equal?(error) && !closed?
-      end.name = "neverblock hurry"
+      end
     end
 
     def own_scope = @own_scope ||= Scope.new(self)

@@ -13,6 +13,7 @@
 #define VERIFY_TURNS 16    /* turns of a busy loop between two nb_descriptors_verify */
 #define INTERRUPT_TURNS 16 /* … and between two looks for interrupts that a parked fiber's mask hides */
 #define VIRTUAL_WAIT NB_MILLISECOND /* under a virtual clock, between two looks at what is outstanding */
+#define TIMELESS_WAITS 1000 /* of VIRTUAL_WAIT: longer than the kernel of a busy machine takes from socket to socket */
 #define MASKS_HOLD (50 * NB_MILLISECOND) /* between two looks at the masks that hide a pending interrupt */
 
 /* ---- parking and waking ---- */
@@ -237,6 +238,13 @@ static void *wait_in_kernel(void *argument) {
 
 static void leave_kernel(void *argument) { nb_mailbox_interrupt(((nb_engine_t *)argument)->mailbox); }
 
+/* Under a virtual clock time passes with whatever this process has no part in. Bytes between its own sockets take none,
+ * or times would depend on the machine's pace; but not for ever, should the kernel keep them. */
+static bool time_flows(nb_engine_t *engine) {
+    if (!nb_clock_is_virtual() || nb_engine_idle(engine)) return false;
+    return engine->obstacle.kind != NB_SENDING || engine->timeless_waits++ >= TIMELESS_WAITS;
+}
+
 static void poll_kernel(nb_engine_t *engine, uint64_t nanoseconds) {
     engine->polls++;
     uint64_t before = engine->polled;
@@ -248,7 +256,7 @@ static void poll_kernel(nb_engine_t *engine, uint64_t nanoseconds) {
         engine->waits++;
         engine->wait_nanoseconds = nanoseconds;
         atomic_store(&box->sleeping, true);
-        bool flows = nb_clock_is_virtual() && !nb_engine_idle(engine);
+        bool flows = time_flows(engine);
         if (flows) nb_clock_wait_begins();
         if (!atomic_load(&box->head)) rb_nogvl(wait_in_kernel, engine, leave_kernel, engine, RB_NOGVL_INTR_FAIL);
         else engine->backend->wait(engine, 0);
@@ -302,7 +310,10 @@ static void give_up_settling(nb_engine_t *engine) {
 /* Wakes those that settle, or else jumps to the next deadline. False: time must pass by waiting. */
 static bool jump(nb_engine_t *engine) {
     bool settling = !nb_list_empty(&engine->settling);
-    if (!settling && nb_next_deadline(engine) == NB_NEVER) return false;
+    if (!settling && nb_next_deadline(engine) == NB_NEVER) {
+        engine->obstacle.kind = NB_NOTHING;
+        return false;
+    }
     if (look_again(engine)) return true;
     if (nb_clock_is_virtual()) engine->obstacle = nb_outstanding(engine, !settling);
     if (nb_clock_is_virtual() && engine->obstacle.kind != NB_NOTHING) return false;
@@ -337,6 +348,7 @@ static bool turn(nb_engine_t *engine) {
     nb_deferred_starts_begin(engine);
     engine->quiet = !runnable(engine);
     if (next || runnable(engine)) {
+        engine->timeless_waits = 0;
         check_interrupts(engine, engine->turn % INTERRUPT_TURNS == 0);
         return true;
     }

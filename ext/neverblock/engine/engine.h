@@ -105,8 +105,8 @@ typedef enum {
 
 typedef enum { NB_PENDING, NB_READY, NB_TIMED_OUT, NB_RAISE } nb_outcome_t;
 /* Why virtual time must not jump: see outstanding.c. NB_TASKS: a fiber can go on. */
-typedef enum { NB_NOTHING, NB_TASKS, NB_JOBS, NB_THREADS, NB_DESCRIPTOR } nb_obstacle_kind_t;
-typedef struct { nb_obstacle_kind_t kind; int fd; } nb_obstacle_t; /* fd: of NB_DESCRIPTOR, or -1: it is closed */
+typedef enum { NB_NOTHING, NB_TASKS, NB_JOBS, NB_THREADS, NB_FOREIGN, NB_SENDING } nb_obstacle_kind_t;
+typedef struct { nb_obstacle_kind_t kind; int fd; } nb_obstacle_t; /* fd: a descriptor, or -1: it is closed */
 
 /* The events of one descriptor that a wait asks for. */
 typedef struct nb_interest {
@@ -288,6 +288,7 @@ struct nb_engine {
     nb_link_t deferred_starts;   /* nb_deferred_start_t */
     nb_link_t settling;          /* nb_wait_t.queue: see nb_settle */
     nb_obstacle_t obstacle;      /* at the last look before a jump */
+    unsigned timeless_waits;     /* in a row, for bytes between descriptors of this process */
     uint64_t moved;              /* real ns: the last jump, or the begin of the first nb_settle since */
     unsigned room;               /* how many of them may begin before the next look at the kernel */
     unsigned budget;             /* switches left in this turn; 0: the home fiber is next */

@@ -25,7 +25,7 @@
 #include <sys/vfs.h>
 #endif
 
-typedef enum { OWN, FOREIGN, SENDING } kind_t;
+typedef enum { OWN = NB_NOTHING, FOREIGN = NB_FOREIGN, SENDING = NB_SENDING } kind_t;
 /* A descriptor of this process, and what it is if it is a socket. */
 typedef struct { int fd; bool connected, listens; struct sockaddr_storage own, peer; } descriptor_t;
 typedef struct { descriptor_t *list; int count, capacity; } descriptors_t;
@@ -123,7 +123,7 @@ static kind_t kind_of_tcp(const descriptor_t *socket, short events, const descri
         if (listens_at(other, &socket->peer)) queued = is_ready(other->fd, POLLIN) ? OWN : SENDING;
         if (!other->connected || other->fd == socket->fd) continue;
         if (same_address(&other->own, &socket->peer) && same_address(&other->peer, &socket->own))
-            return is_sending(other->fd) ? SENDING : OWN;
+            return events & RUBY_IO_READABLE && is_sending(other->fd) ? SENDING : OWN;
     }
     return queued;
 }
@@ -224,6 +224,6 @@ nb_obstacle_t nb_outstanding(nb_engine_t *engine, bool foreign) {
         return (nb_obstacle_t){NB_THREADS, -1};
     bool descriptors = engine->interest_count || engine->watch_count || engine->operation_count;
     found_t worst = descriptors ? worst_descriptor(engine) : (found_t){OWN, -1};
-    bool waits = worst.kind == SENDING || (worst.kind == FOREIGN && foreign);
-    return (nb_obstacle_t){waits ? NB_DESCRIPTOR : NB_NOTHING, worst.fd};
+    if (worst.kind == FOREIGN && !foreign) return (nb_obstacle_t){NB_NOTHING, -1};
+    return (nb_obstacle_t){(nb_obstacle_kind_t)worst.kind, worst.fd};
 }

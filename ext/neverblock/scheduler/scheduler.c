@@ -227,7 +227,8 @@ static VALUE settle(VALUE self, VALUE until, VALUE patience) {
     case NB_TASKS: return ID2SYM(rb_intern("tasks"));
     case NB_JOBS: return ID2SYM(rb_intern("jobs"));
     case NB_THREADS: return ID2SYM(rb_intern("threads"));
-    case NB_DESCRIPTOR: return INT2NUM(obstacle.fd);
+    case NB_FOREIGN:
+    case NB_SENDING: return INT2NUM(obstacle.fd);
     default: return Qnil;
     }
 }

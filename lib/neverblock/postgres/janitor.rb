@@ -27,7 +27,7 @@ module NeverBlock
           @lock.synchronize do
             watched.due = now + watched.every
             @watched[watched] = true
-            @thread = Thread.new { run } unless @thread&.alive? # a forked child has none
+            @thread = ThreadPool.start_idle("neverblock postgres") { run } unless @thread&.alive? # a forked child has none
           end
           @news << true # wakes the thread: this one may be due before the others
         end
@@ -39,7 +39,6 @@ module NeverBlock
         private
 
         def run
-          Thread.current.name = "neverblock postgres"
           loop do
             ThreadPool.mark_idle(Thread.current, true)
             @news.pop(timeout: pause)

@@ -17,11 +17,8 @@ module NeverBlock
     # Prints from a new thread, because a trap handler must not wait for an IO or a lock.
     # @return [Thread]
     def self.print_later(io)
-      Thread.new do
-        Thread.current.name = "neverblock dump"
-        ThreadPool.mark_idle(Thread.current, true) # it wakes no task, so it must not prevent the detection of deadlocks
-        NeverBlock.dump(io)
-      end
+      # it wakes no task, so it must not prevent the detection of deadlocks
+      ThreadPool.start_idle("neverblock dump") { NeverBlock.dump(io) }
     end
 
     # Converts to UTF-8, because paths and method names may have incompatible encodings.

@@ -51,6 +51,16 @@ module NeverBlock
       thread.instance_variable_set(:@neverblock_idle, idle)
     end
 
+    # Starts a helper thread. It is idle before it runs for the first time, or a virtual clock would wait for its start.
+    # @param name [String]
+    # @return [Thread]
+    def self.start_idle(name, &)
+      thread = Thread.new(&)
+      thread.name = name
+      mark_idle(thread, true) unless thread.instance_variable_defined?(:@neverblock_idle)
+      thread
+    end
+
     # @return [Symbol]
     attr_reader :name
 
@@ -108,7 +118,7 @@ module NeverBlock
     # Starts a thread if needed. If the system refuses, the running threads do all the work.
     def add_thread
       return unless @lock.synchronize { @idle < @queue.size && @threads < @limit && (@threads += 1) }
-      Thread.new { work }.name = "neverblock #{@name}"
+      ThreadPool.start_idle("neverblock #{@name}") { work }
     rescue ThreadError
       raise if @lock.synchronize { @threads -= 1 }.zero?
     end
@@ -116,17 +126,16 @@ module NeverBlock
     # Starts the thread that grows an endless pool while calls queue.
     def add_grower
       return unless @lock.synchronize { !@growing && @queue.size > @idle && @threads >= @limit && (@growing = true) }
-      Thread.new { Thread.handle_interrupt(Object => :immediate) { grow } }.name = "neverblock #{@name}, growing"
+      ThreadPool.start_idle("neverblock #{@name}, growing") { Thread.handle_interrupt(Object => :immediate) { grow } }
     rescue ThreadError # the system refuses another thread
       @growing = false
     end
 
     def grow
-      ThreadPool.mark_idle(Thread.current, true)
       loop do
         sleep PATIENCE
         break unless @lock.synchronize { (@growing = !@queue.empty?) && (@threads += 1) }
-        Thread.new { work }.name = "neverblock #{@name}"
+        ThreadPool.start_idle("neverblock #{@name}") { work }
       end
     rescue ThreadError # the system refuses another thread
       @lock.synchronize do

@@ -40,15 +40,13 @@ module NeverBlock
         @lock.synchronize do
           @schedulers[scheduler] = true
           @planned = [@planned, deadline + PAUSE].compact.min
-          @thread = Thread.new { look_out } unless @thread&.alive?
+          @thread = ThreadPool.start_idle("neverblock timeouts") { look_out } unless @thread&.alive?
           @changed.signal
         end
       end
     end
 
     def look_out
-      ThreadPool.mark_idle(Thread.current, true)
-      Thread.current.name = "neverblock timeouts"
       @lock.synchronize do
         while @planned
           pause = @planned - now

@@ -3,6 +3,7 @@
 # engines: every - the back end watches a descriptor that is closed inside of C
 require "test_helper"
 require "neverblock"
+require "fcntl"
 require "socket"
 require "support/loops"
 
@@ -82,9 +83,7 @@ class ClosedInCoreTest < Minitest::Test
         number = first.fileno
         old = spawn_waiting(scope) { assert_raises(IOError, Errno::EBADF) { first.readpartial(100) } }
         close.call(first)
-        pair = UNIXSocket.pair
-        mine, other = (pair[0].fileno == number) ? pair : pair.reverse
-        assert_equal number, mine.fileno
+        mine, other = pair_at(number)
         new = spawn_waiting(scope) { mine.readpartial(100) }
         other.write("secret")
         assert_equal "secret", new.value
@@ -111,6 +110,17 @@ class ClosedInCoreTest < Minitest::Test
   end
 
   private
+
+  # @return [Array<UNIXSocket>] two ends; the first has this number
+  def pair_at(number)
+    pair = UNIXSocket.pair
+    pair.reverse! if pair[1].fileno == number
+    return pair if pair[0].fileno == number
+    mine = UNIXSocket.for_fd(pair[0].fcntl(Fcntl::F_DUPFD, number))
+    assert_equal number, mine.fileno
+    pair[0].close
+    [mine, pair[1]]
+  end
 
   # A task that waits in its block.
   def spawn_waiting(scope, &block)

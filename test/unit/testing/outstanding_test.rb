@@ -184,6 +184,25 @@ class OutstandingTest < Minitest::Test
     assert_operator real, :<, 300
   end
 
+  # A corked socket keeps a last small packet for 0.2 s, as the kernel of a busy machine does.
+  def test_bytes_between_sockets_of_this_process_take_no_time
+    skip "no TCP_CORK here" unless Socket.const_defined?(:TCP_CORK)
+    server = TCPServer.new("127.0.0.1", 0)
+    VirtualClock.run do |clock|
+      client = TCPSocket.new("127.0.0.1", server.addr[1])
+      peer = server.accept
+      client.setsockopt(:TCP, :CORK, true)
+      client.write("late")
+      began = clock.elapsed
+      assert_equal "late", NeverBlock.timeout(600) { peer.readpartial(9) }
+      assert_equal began, clock.elapsed
+    ensure
+      [client, peer].compact.each(&:close)
+    end
+  ensure
+    server&.close
+  end
+
   def test_idle_loops_of_other_threads_let_time_stand_still
     clock = VirtualClock.start
     queue = Thread::Queue.new

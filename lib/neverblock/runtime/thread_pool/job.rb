@@ -63,6 +63,7 @@ module NeverBlock
       ensure
         @ended = true
         drop_interruptions
+        ThreadPool.mark_idle(Thread.current, true)
         @ticket.signal
       end
 

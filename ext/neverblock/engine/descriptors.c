@@ -156,6 +156,7 @@ void nb_descriptor_event(nb_engine_t *engine, int fd, uint32_t generation, int r
         unwanted &= ~interest->events;
         if (!ready || interest->wait->outcome != NB_PENDING) continue;
         interest->revents = ready;
+        if (interest->wait->event_came) interest->wait->event_came(interest->wait);
         nb_wake(engine, interest->wait, NB_READY, true);
     }
     nb_watch_t *watch = descriptor->watch;

@@ -136,6 +136,9 @@ struct nb_wait {
     /* Called before an exception ends the wait. NULL: there is nothing to undo. True: the wait's effect has been
      * undone. False: the wait goes on until its own end, and the exception is raised at the next wait. */
     bool (*withdraw)(nb_engine_t *, nb_wait_t *);
+    /* Called when an event of its descriptors ends the wait, before interrupts are looked at. Neither raises nor parks.
+     * May be NULL. */
+    void (*event_came)(nb_wait_t *);
     nb_wait_t *successor; /* the wait to resume when this one parks; NULL: the next in the queues */
 };
 

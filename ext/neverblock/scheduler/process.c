@@ -1,7 +1,10 @@
 /*
- * process_wait: a pidfd is readable when its process has ended. For the other cases (any child, a process group, a
- * stopped child, a system without pidfds) a native thread waits with waitid(2) and WNOWAIT, which does not take the
- * child's status. So a wait that is left early loses no status: the fiber itself reaps the child when it goes on.
+ * process_wait: a pidfd is readable when its process has ended. The loop reaps the child at that event, before a trap
+ * for SIGCHLD runs, which may reap children too.
+ *
+ * For the other cases (any child, a process group, a stopped child, a system without pidfds) a native thread waits with
+ * waitid(2) and WNOWAIT, which does not take the child's status. So a wait that is left early loses no status: the fiber
+ * itself reaps the child when it goes on.
  */
 #include "scheduler.h"
 #include <errno.h>
@@ -27,18 +30,37 @@ static int open_pidfd(pid_t pid) {
 #endif
 }
 
-typedef struct { nb_engine_t *engine; VALUE subject; int fd; } pidfd_t;
+/* A wait for one child. The status is on the fiber's stack, which the GC scans. */
+typedef struct {
+    nb_wait_t wait;
+    nb_engine_t *engine;
+    VALUE subject, status;
+    pid_t pid;
+    int flags, fd;
+} pidfd_t;
+
+/* The status of a child that has ended, with the pid -1 if there is no such child; nil: it has not ended. */
+static VALUE reap(pid_t pid, int flags) {
+    VALUE status = rb_process_status_wait(pid, flags | WNOHANG);
+    return NIL_P(status) || rb_funcall(status, rb_intern("pid"), 0) == INT2FIX(0) ? Qnil : status;
+}
+
+static void ended(nb_wait_t *wait) {
+    pidfd_t *pidfd = NB_ENTRY(wait, pidfd_t, wait);
+    pidfd->status = reap(pidfd->pid, pidfd->flags);
+}
 
 static VALUE wait_on(VALUE argument) {
     pidfd_t *pidfd = (pidfd_t *)argument;
-    nb_wait_t wait;
-    nb_interest_t interest = {.wait = &wait, .fd = pidfd->fd, .events = RUBY_IO_READABLE};
+    nb_wait_t *wait = &pidfd->wait;
+    nb_interest_t interest = {.wait = wait, .fd = pidfd->fd, .events = RUBY_IO_READABLE};
     int error = nb_interest_add(pidfd->engine, &interest, Qnil);
     if (error) rb_syserr_fail(error, "pidfd");
-    nb_wait_init(&wait, NB_WAIT_PROCESS, pidfd->subject);
-    wait.interests = &interest;
-    wait.interest_count = 1;
-    nb_park(pidfd->engine, &wait);
+    nb_wait_init(wait, NB_WAIT_PROCESS, pidfd->subject);
+    wait->interests = &interest;
+    wait->interest_count = 1;
+    wait->event_came = ended;
+    nb_park(pidfd->engine, wait);
     return Qnil;
 }
 
@@ -81,24 +103,41 @@ static void wait_on_thread(nb_engine_t *engine, VALUE subject, pid_t pid, int fl
     else if (error && error != ECHILD) rb_syserr_fail(error, "waitid");
 }
 
-/* call-seq: process_wait(pid, flags) -> Process::Status */
-static VALUE process_wait(VALUE self, VALUE pid_value, VALUE flags_value) {
-    nb_scheduler_t *scheduler = nb_scheduler(self);
+static VALUE wait_for(nb_engine_t *engine, VALUE pid_value, int flags) {
     pid_t pid = NUM2PIDT(pid_value);
-    int flags = NUM2INT(flags_value);
-    if (!nb_scheduler_may_park(scheduler))
-        return rb_funcall(self, rb_intern("process_wait_blocking"), 2, pid_value, flags_value);
     for (;;) {
-        VALUE status = rb_process_status_wait(pid, flags | WNOHANG); /* ended already, or no child of ours */
-        if (!NIL_P(status) && NUM2PIDT(rb_funcall(status, rb_intern("pid"), 0)) != 0) return status;
+        VALUE status = reap(pid, flags); /* ended already, or no child of ours */
+        if (!NIL_P(status)) return status;
         int fd = pid > 0 && !(flags & WUNTRACED) ? open_pidfd(pid) : -1;
         if (fd < 0) {
-            wait_on_thread(&scheduler->engine, pid_value, pid, flags);
+            wait_on_thread(engine, pid_value, pid, flags);
             continue;
         }
-        pidfd_t pidfd = {&scheduler->engine, pid_value, fd};
+        pidfd_t pidfd = {.engine = engine, .subject = pid_value, .status = Qnil, .pid = pid, .flags = flags, .fd = fd};
         rb_ensure(wait_on, (VALUE)&pidfd, close_it, (VALUE)&pidfd);
+        if (!NIL_P(pidfd.status)) return pidfd.status;
     }
+}
+
+/* Kernel#system takes the status of a child that is gone for success. Its other callers don't. */
+static void refuse_missing(VALUE status, VALUE pid) {
+    static const char *const hooks[] = {"process_wait"};
+    if (rb_funcall(status, rb_intern("pid"), 0) != INT2FIX(-1)) return;
+    nb_caller_t caller = nb_caller(hooks, 1);
+    if (!nb_caller_is(caller, "system") || !nb_caller_in_c(caller)) return;
+    VALUE message = rb_sprintf("system: another Process.wait, perhaps in a trap for SIGCHLD, has taken the status of "
+                               "process %"PRIsVALUE, pid);
+    rb_exc_raise(rb_syserr_new_str(ECHILD, message));
+}
+
+/* call-seq: process_wait(pid, flags) -> Process::Status */
+static VALUE process_wait(VALUE self, VALUE pid, VALUE flags) {
+    nb_scheduler_t *scheduler = nb_scheduler(self);
+    if (!nb_scheduler_may_park(scheduler))
+        return rb_funcall(self, rb_intern("process_wait_blocking"), 2, pid, flags);
+    VALUE status = wait_for(&scheduler->engine, pid, NUM2INT(flags));
+    refuse_missing(status, pid);
+    return status;
 }
 
 /* call-seq: Scheduler.end_with_parent(signal, parent) -> nil

@@ -28,12 +28,12 @@ static VALUE waits_in(ruby_task_t *task) {
     return wait && wait->fiber != task->base.fiber ? wait->fiber : 0;
 }
 
-/* Whether the task has been woken by an unlock, a push or the like, and has not gone on yet. Core wakes no other
- * waiter for that lock or item. So the task takes it, and the exception is raised at its next wait, as a
- * cancellation is. */
+/* Whether the task has been woken by an unlock, a push, the end of a child or the like, and has not gone on yet. No
+ * other waiter gets that lock, item or status. So the task takes it, and the exception is raised at its next wait, as
+ * a cancellation is. */
 static bool has_been_woken(ruby_task_t *task) {
     nb_wait_t *wait = task ? task->base.wait : NULL;
-    return wait && wait->blockable && wait->outcome == NB_READY;
+    return wait && (wait->blockable || wait->kind == NB_WAIT_PROCESS) && wait->outcome == NB_READY;
 }
 
 typedef struct { int argc; const VALUE *argv; VALUE inner; nb_engine_t *engine; } strike_t;

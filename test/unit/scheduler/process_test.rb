@@ -125,6 +125,58 @@ class ProcessTest < Minitest::Test
     RUBY
   end
 
+  slow "a program of its own, and children"
+  def test_a_trap_that_reaps_leaves_the_status_to_system
+    results = assert_ruby(<<~RUBY) # a trap: in a program of its own
+      require "neverblock"
+      trap(:CHLD) do
+        nil while Process.wait(-1, Process::WNOHANG)
+      rescue Errno::ECHILD
+      end
+      result = ->(_) do
+        system("sleep 0.02; exit 7") # real: the child ends while the loop waits
+      rescue Errno::ECHILD => error  # the loop's thread didn't run, so the trap reaped before the wait
+        error.class
+      end
+      p(NeverBlock.run { Array.new(5, &result).uniq.sort_by(&:to_s) })
+    RUBY
+    refute_includes results, "true"
+    assert_includes results, "false"
+  end
+
+  # Kernel#system alone takes a missing status for success.
+  def test_system_raises_when_another_wait_has_taken_the_status
+    in_loop do
+      Fiber.scheduler.singleton_class.class_eval do
+        def process_wait(pid, flags) = process_wait_blocking(pid, 0) && super
+      end
+      error = assert_raises(Errno::ECHILD) { system("exit 7") }
+      assert_match(/\ANo child processes - system: another Process\.wait, .* has taken the status of process \d+\z/, error.message)
+      assert_equal [-1, nil], [Process::Status.wait(Process.pid).pid, (`true` && $?)]
+    end
+  end
+
+  # The loop reaps the child at its end, so no later wait gets the status.
+  def test_an_exception_that_meets_a_reaped_child_loses_no_status
+    in_loop do
+      (gate, opener), (held, holder) = IO.pipe, IO.pipe
+      pid = spawn("read line; exit 7", in: gate, out: holder)
+      holder.close
+      waiter = NB.spawn do
+        status = Process.wait2(pid).last
+        sleep
+      rescue IOError
+        (status || Process.wait2(pid).last).exitstatus
+      end
+      striker = NB.spawn { held.read(1) || waiter.fiber.raise(IOError) }
+      pass_until("both to wait") { waiter.waits_for && striker.waits_for }
+      opener.puts
+      Thread.pass until ended?(pid) # the loop stands still: it will see both ends at once
+      assert_equal 7, outcome(waiter)
+      [gate, opener, held].each(&:close)
+    end
+  end
+
   def test_detached_ones
     in_loop { assert_predicate Process.detach(spawn("sleep 0.05")).value, :success? }
   end

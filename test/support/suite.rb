@@ -2,12 +2,12 @@
 
 # Runs groups of tests as child processes, as many at a time as keep the processors busy, and sums up their reports. For
 # the Rake tasks; it loads neither Minitest nor NeverBlock.
-require "etc"
 require "fileutils"
 require "rbconfig"
 require "tmpdir"
 require_relative "suite/child"
 require_relative "suite/declarations"
+require_relative "suite/lanes"
 require_relative "suite/plan"
 require_relative "suite/second_look"
 require_relative "suite/selection"
@@ -18,9 +18,6 @@ module NeverBlockTest
   class Suite
     ROOT = File.expand_path("../..", __dir__)
     ENGINES = %w[epoll uring poll].freeze
-    # Runs at a time: one more than there are processors, since tests wait for half of their time.
-    LANES = Integer(ENV.fetch("NEVERBLOCK_TEST_LANES", Etc.nprocessors.clamp(1, 4).succ.to_s))
-
     # The part of the runs that have all processors for themselves.
     SERIAL = "serial"
 
@@ -31,6 +28,7 @@ module NeverBlockTest
     def initialize(selection: [])
       @selection = Selection.new(selection)
       @plan = Plan.new
+      @lanes = Lanes.new
       @fast = false
       @planned = []
       @children = [] # running children, oldest first; the oldest one's output is shown live
@@ -76,7 +74,7 @@ module NeverBlockTest
       serial, parallel = @planned.partition { |run| run.name.start_with?(SERIAL) }
       @planned.clear
       parallel.sort_by { |run| -run.seconds }.each { |run| start(run) }
-      serial.each { |run| start(run, lanes: 1) }
+      serial.each { |run| start(run, alone: true) }
       wait_until { @children.empty? }
     end
 
@@ -176,9 +174,9 @@ module NeverBlockTest
       @planned << Planned.new(name:, title: [name, *note].join(", "), command:, environment:, tally:, repeat:, seconds:)
     end
 
-    # Starts it as soon as there is a free lane.
-    def start(run, lanes: LANES)
-      wait_until { @children.count(&:runs?) < lanes }
+    # Starts it as soon as there is a free lane, or no other run.
+    def start(run, alone: false)
+      wait_until { @children.count(&:runs?).then { |running| alone ? running.zero? : @lanes.room?(running) } }
       @folder ||= Dir.mktmpdir("neverblock-test") # only now, since every rake task loads this file
       @number = @number.to_i + 1
       file = File.join(@folder, @number.to_s)

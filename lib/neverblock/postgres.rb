@@ -45,7 +45,7 @@
 #     lifespan.rb             limits; age.rb, turnover.rb: the old ones; warm_start.rb: in advance
 #     janitor.rb              looks after idle ones; background.rb: tasks
 #
-#     roster.rb, snapshot.rb, tally.rb: figures; journal.rb: log lines
+#     roster.rb, snapshot.rb, tally.rb: figures; journal.rb: log lines; excerpt.rb: a statement in a line
 
 require_relative "postgres/driver"
 NeverBlock::Postgres::Driver.load

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "excerpt"
 require_relative "outcome_note"
 
 module NeverBlock
@@ -20,9 +21,6 @@ module NeverBlock
     class QueryTimeout < PG::QueryCanceled
       include Error
 
-      # Characters of a statement that a message shows.
-      MAX_SQL_SHOWN = 200
-
       # Statements of which a cancel undoes only a part.
       PARTLY = /\A[\s(]*(?:vacuum|analyze|cluster|reindex|call|do)\b|\bconcurrently\b/i
       private_constant :PARTLY
@@ -40,8 +38,7 @@ module NeverBlock
       # @api private
       # @return [String]
       def self.words(limit, sql)
-        "a statement ran for longer than query_timeout: #{limit} s: " \
-        "#{sql.to_s.scrub("?").gsub(/\s+/, " ")[0, MAX_SQL_SHOWN]}"
+        "a statement ran for longer than query_timeout: #{limit} s: #{Excerpt.of(sql)}"
       end
     end
 

@@ -10,18 +10,9 @@ module NeverBlock
     #   …} Holders.words(holders, 12)   # => "1 of 12 are held (a transaction …, for 1.2 s, …)"
     # @api private
     class Holders
-      # Characters of a statement that are shown.
-      MAX_SQL_SHOWN = 200
       # Holders that a message names.
       MAX_NAMED = 20
-      private_constant :MAX_SQL_SHOWN, :MAX_NAMED
-
-      # @param text [String, nil] of any bytes and length
-      # @return [String, nil] its beginning, on one line and in UTF-8
-      def self.short(text)
-        text&.byteslice(0, 4 * MAX_SQL_SHOWN)&.dup&.force_encoding(Encoding::UTF_8)
-          &.scrub("?")&.gsub(/\s+/, " ")&.slice(0, MAX_SQL_SHOWN)
-      end
+      private_constant :MAX_NAMED
 
       # @param holders [Array<Hash>] of {#to_a}
       # @param size [Integer] maximum number of connections
@@ -94,7 +85,7 @@ module NeverBlock
         end
       end
 
-      def short(text) = self.class.short(text)
+      def short(text) = text && Excerpt.of(text)
     end
   end
 end

@@ -12,9 +12,7 @@ module NeverBlock
     class Journal
       # Statements that were logged by {#held_until_check_in} and are remembered.
       MAX_REMEMBERED = 1_000
-      # Characters of a statement that a line shows.
-      MAX_SQL_SHOWN = 200
-      private_constant :MAX_REMEMBERED, :MAX_SQL_SHOWN
+      private_constant :MAX_REMEMBERED
 
       # @param log [#call] gets lines
       # @param tally [Tally]
@@ -41,7 +39,7 @@ module NeverBlock
       def leak(what, sql = nil)
         @tally.leaks += 1
         say("session state was left on a shared connection, which is closed: " \
-          "#{what}#{". It was left by: #{short(sql)}" if sql}")
+          "#{what}#{". It was left by: #{Excerpt.of(sql)}" if sql}")
       end
 
       # {Guard} has found session state.
@@ -51,7 +49,7 @@ module NeverBlock
       def changed(what, statements)
         @tally.leaks += 1
         say("a shared statement has changed its session: #{what}. The connection is closed. It was one of: " \
-          "#{statements.map { |statement| short(statement.sql).inspect }.join(", ")}")
+          "#{statements.map { |statement| Excerpt.of(statement.sql).inspect }.join(", ")}")
       end
 
       # A lease has lasted until check-in. Each statement is logged once.
@@ -59,12 +57,8 @@ module NeverBlock
       # @return [void]
       def held_until_check_in(state)
         return if @noted.size >= MAX_REMEMBERED || !@noted.add?(state)
-        say("a connection was held until check-in, and is reset, because of: #{short(state)}")
+        say("a connection was held until check-in, and is reset, because of: #{Excerpt.of(state)}")
       end
-
-      private
-
-      def short(text) = text.to_s[0, MAX_SQL_SHOWN]
     end
   end
 end

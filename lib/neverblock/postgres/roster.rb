@@ -21,7 +21,7 @@ module NeverBlock
         # @yieldparam name [String] a unique one, which is the pool's from now on
         # @return [void]
         def join(pool, wanted)
-          wanted = Holders.short(wanted.to_s)
+          wanted = Excerpt.of(wanted)
           @lock.synchronize do
             taken = open.map(&:name)
             yield (1..).lazy.map { |number| (number == 1) ? wanted : "#{wanted} (#{number})" }

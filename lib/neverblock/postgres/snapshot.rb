@@ -38,7 +38,7 @@ module NeverBlock
       def slow
         shapes = @timings.slow
         named = shapes.max_by(MAX_NAMED) { |_shape, average| average }
-        named = named.map { |shape, average| {statement: Holders.short(shape), average: average.round(4)} }
+        named = named.map { |shape, average| {statement: Excerpt.of(shape), average: average.round(4)} }
         {threshold: @timings.threshold.round(4), count: shapes.size, shapes: named}
       end
     end

@@ -175,6 +175,11 @@ module NeverBlock
       # @return [Statement]
       def self.orphan(sql, opening: nil) = new(sql, session_defaults: nil, kind: :own, opening:).tap(&:abandon)
 
+      # @param sql [String]
+      # @return [String] the same text; in UTF-8 if its encoding has no ASCII, such as UTF-16, as pg would send it
+      # @raise [EncodingError] if it has no such characters
+      def self.readable(sql) = sql.encoding.ascii_compatible? ? sql : sql.encode(Encoding::UTF_8)
+
       # Sends an audit behind it. The statement is done when the audit is.
       # @param sql [String] of {Audit}
       def audit_by(sql) = @check = Statement.orphan(sql).tap { |check| check.audited = self }

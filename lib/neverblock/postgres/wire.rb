@@ -330,12 +330,13 @@ module NeverBlock
 
       def synchronize = COALESCES ? @pg.send_pipeline_sync : @pg.sync_pipeline_sync
 
-      # Out of pipeline mode a text without parameters goes as by pg's exec: with one message, and fewer responses.
-      # Several statements would be executed so; without a semicolon there is one, whatever it was taken for.
+      # Out of pipeline mode a text that was given without parameters goes as by pg's exec: with one message, and fewer
+      # responses. (With an empty array it goes as exec_params does.) Several statements would be executed so; without
+      # a semicolon there is one, whatever it was taken for.
       def query_plainly(statement, name)
         sql = statement.sql
         return query(statement, name) if name || statement.encoders || statement.format != 0 ||
-          !statement.params.empty? || !sql.encoding.ascii_compatible? || sql.include?(";")
+          !statement.params.equal?(Statement::NONE) || !sql.encoding.ascii_compatible? || sql.include?(";")
         @pg.send_query(sql)
       end
 

@@ -249,12 +249,46 @@ class PostgresStatementsTest < Minitest::Test
     pg = PG.connect(url)
     wire = NeverBlock::Postgres::Wire.new(pg)
     reads = ["select 1; select 2", "select 1;select 2", "select 'a;b'", "select 1;", "select 1"].map do |sql|
-      wire.ask(NeverBlock::Postgres::Read.new(sql, [], 0, nil, nil, nil, nil, 0.0, nil, nil), true, 0.0).values
+      wire.ask(NeverBlock::Postgres::Read.new(sql, NeverBlock::Postgres::Statement::NONE, 0, nil, nil, nil, nil, 0.0, nil, nil), true, 0.0).values
     rescue PG::SyntaxError => error
       error.message[/multiple commands/]
     end
     assert_equal ["multiple commands", "multiple commands", [["a;b"]], [["1"]], [["1"]]], reads
   ensure
     pg&.close
+  end
+
+  # pg sends exec(sql, []) as exec_params does, whose error differs from exec(sql)'s.
+  def test_an_empty_array_of_parameters_is_as_in_pg
+    message = "ERROR:  bind message supplies 0 parameters, but prepared statement \"\" requires 1\n"
+    with_database(connections: 2) do |database|
+      errors = in_loop do
+        database.exec("select 1")
+        inside = ->(connection) { connection.exec("select 1") && connection.exec("select $1::int", []) }
+        [-> { database.exec("select $1::int", []) }, -> { database.connect(&inside) }, -> { database.transaction(&inside) }]
+          .map { |way| assert_raises(PG::ProtocolViolation, &way).message }
+      end
+      assert_equal [message] * 3, errors
+    end
+  end
+
+  # pg converts it, so that it has an effect: it counts as the same text in UTF-8, and so does its log line.
+  def test_a_statement_in_utf_16
+    ask("create table utf16 (s text)")
+    with_database(connections: 2) do |database|
+      in_loop do
+        database.exec("insert into utf16 values ('é')".encode("UTF-16LE"))
+        assert_equal "ä", one(database.exec("select 'ä'".encode("UTF-16BE")))
+        database.connect do |connection|
+          connection.exec("set application_name = 'ö'".encode("UTF-16LE"))
+          connection.prepare("kept", "select s || $1 from utf16".encode("UTF-16LE"), [25])
+          assert_equal "éü", one(connection.exec_prepared("kept", ["ü"]))
+        end
+      end
+    end
+    assert_equal "é", ask("select string_agg(s, ',') from utf16")
+    assert_equal ["a connection was held until check-in, and is reset, because of: SET application_name"], logged
+  ensure
+    ask("drop table if exists utf16")
   end
 end

@@ -79,11 +79,11 @@ class PostgresHoldersTest < Minitest::Test
   end
 
   def test_texts_of_any_bytes
-    short = NeverBlock::Postgres::Holders.method(:short)
-    assert_equal "select '?' from x", short.call("select '\xFF'\n  from x".b)
-    assert_equal ["a" * 200, "é" * 200], [short.call("a" * 10_000_000), short.call("é" * 10_000)]
-    assert_predicate short.call("é".b * 500), :valid_encoding?
-    assert_nil short.call(nil)
+    running = ->(sql) { holders([connection(idle: false, head: Struct.new(:sql).new(sql)), lease(owner: nil)]).first[:statement] }
+    assert_equal "select '?' from x", running.call("select '\xFF'\n  from x".b)
+    assert_equal "select 'é'", running.call("select 'é'".encode("UTF-16LE"))
+    assert_equal ["a" * 200, "é" * 200], [running.call("a" * 10_000_000), running.call("é" * 10_000)]
+    assert_predicate running.call("é".b * 500), :valid_encoding?
   end
 
   private

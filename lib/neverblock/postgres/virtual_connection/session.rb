@@ -141,7 +141,7 @@ module NeverBlock
           if @names.key?(name) && !name.empty?
             raise PG::DuplicatePstatement, "ERROR:  prepared statement #{name.inspect} already exists\n"
           end
-          sql = -sql.to_s
+          sql = -Statement.readable(sql.to_s)
           prepared = Prepared.new(sql, types, @classifier.call(sql), types ? -"#{types.join(" ")} #{sql}" : sql,
             Clock.now)
           done.tap { @names[name] = prepared } # it may have to wait, and fail
@@ -223,6 +223,9 @@ module NeverBlock
             result = at_once(sql, params, format, encoders, classification, prepared)
           end
           return result if result
+          unless (text = Statement.readable(sql)).equal?(sql)
+            return perform(text, params, format, encoders, @classifier.call(text), prepared)
+          end
           sql, params = Statement.own(sql), Statement.own(params)
           check_cluster unless @lease
           own = local_result(sql, params, classification)

@@ -68,8 +68,8 @@ module NeverBlock
         require "rack/builder"
         app = ::Rack::Builder.parse_file(path)
         (Array === app) ? app.first : app # Rack 2 adds the options of its first line
-      rescue ScriptError, StandardError => error
-        raise AppError, "#{path} can't be loaded\n#{error.full_message(highlight: false, order: :top)}", cause: nil
+      rescue *AppError::CAUSES => error
+        raise AppError, "#{path} can't be loaded\n#{Server::LogText.full(error)}", cause: nil
       end
     end
   end

@@ -180,7 +180,7 @@ module NeverBlock
           boot.ensure
           prepare
           Server::Systemd.new(@env)
-        rescue ScriptError, StandardError => error
+        rescue *AppError::CAUSES => error
           channel.send({event: "failed", message: (Error === error) ? error.message : Server::LogText.error(error)})
           raise
         end

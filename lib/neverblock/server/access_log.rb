@@ -40,13 +40,12 @@ module NeverBlock
       end
 
       def json(env, status, bytes, seconds)
-        queued = env["neverblock.queue_time"]
         line = {
           time: @clock.call.utc.strftime("%Y-%m-%dT%H:%M:%S.%LZ"), remote: host(env),
           method: text(env["REQUEST_METHOD"]),
           path: text("#{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}"), query: text(env["QUERY_STRING"]),
           protocol: text(env["SERVER_PROTOCOL"]), status:, bytes:, seconds: seconds.round(6),
-          queue_seconds: queued&.round(6),
+          queue_seconds: number(env["neverblock.queue_time"]),
           host: text(env["HTTP_HOST"]), user: text(env["REMOTE_USER"]), referer: text(env["HTTP_REFERER"]),
           agent: text(env["HTTP_USER_AGENT"]), cache: cache(env["neverblock.cache"]),
           **upstream(env["neverblock.upstream"])
@@ -61,8 +60,8 @@ module NeverBlock
       # What a reverse proxy notes: seconds until it had a connection, and until the response's head.
       def upstream(note)
         return {} unless Hash === note
-        {upstream: note[:url], upstream_connect_seconds: note[:connect]&.round(6),
-         upstream_seconds: note[:first_byte]&.round(6)}
+        {upstream: note[:url], upstream_connect_seconds: number(note[:connect]),
+         upstream_seconds: number(note[:first_byte])}
       end
 
       def host(env)
@@ -70,7 +69,10 @@ module NeverBlock
         address.empty? ? "-" : LogText.quoted(address)
       end
 
-      def text(value) = (LogText.utf8(value) unless value.nil? || value.empty?)
+      # An app may put anything into its env.
+      def text(value) = LogText.utf8(value).then { |text| text unless text.empty? }
+
+      def number(value) = (value.round(6) if Numeric === value && value.to_f.finite?)
 
       def common_time
         now = @clock.call

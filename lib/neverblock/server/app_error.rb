@@ -6,9 +6,13 @@ module NeverBlock
   class Server
     # The app can't be loaded; the message has its own exception.
     #
-    #   raise AppError, "config.ru can't be loaded\n#{error.full_message}"
+    #   rescue *AppError::CAUSES => error
+    #     raise AppError, "config.ru can't be loaded\n#{LogText.full(error)}"
     class AppError < StandardError
       include Error
+
+      # What the code of an app, of a hook or of a configuration fails with, and what the process outlives.
+      CAUSES = [StandardError, ScriptError, SystemStackError, NoMemoryError].freeze
     end
   end
 end

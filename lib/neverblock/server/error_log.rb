@@ -158,20 +158,13 @@ module NeverBlock
       def stamp(time) = time.getutc.strftime("%Y-%m-%dT%H:%M:%S.%LZ")
 
       def describe(error, causes = 5)
-        text = [LogText.line("#{error.class}: #{message(error)}"), *frames(error)].join(" | ")
-        cause = error.cause
-        text = "#{text} | caused by #{describe(cause, causes - 1)}" if cause && causes.positive?
-        text
+        message = LogText.utf8(LogText.ask(error, :message))
+        frames = shorten(Array(LogText.ask(error, :backtrace)))
+        text = [LogText.line("#{error.class}: #{message}"), *frames].join(" | ")
+        cause = LogText.ask(error, :cause)
+        return text unless cause && causes.positive?
+        "#{text} | caused by #{(Exception === cause) ? describe(cause, causes - 1) : LogText.line(cause)}"
       end
-
-      # The method of an app's exception may itself fail.
-      def message(error)
-        LogText.utf8(error.message)
-      rescue => second
-        "(its message raised #{second.class})"
-      end
-
-      def frames(error) = shorten(error.backtrace || [])
 
       def shorten(frames)
         left_out = frames.size - TOP - BOTTOM

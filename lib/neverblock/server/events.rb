@@ -46,8 +46,12 @@ module NeverBlock
       # A request runs for longer than `slow_request`, or is cancelled after `request_timeout`.
       def slow(env, seconds, task, cancelled) = @error_log.slow(env, seconds, task, cancelled:)
 
-      # A request got its response.
-      def access(env, status, bytes, seconds) = @access_log&.call(env, status, bytes, seconds)
+      # A request got its response. What the app has put into the env may raise where it is read.
+      def access(env, status, bytes, seconds)
+        @access_log&.call(env, status, bytes, seconds)
+      rescue => error
+        @accesses.lose(1, LogText.error(error))
+      end
 
       # @return [#call, nil] called when max_in_flight requests run or are ready; it must neither wait nor raise
       attr_writer :on_full

@@ -44,8 +44,26 @@ module NeverBlock
       # @param error [Exception]
       # @return [String] its class, message and place, on one line
       def self.error(error)
-        place = error.backtrace&.first
-        line("#{error.class}: #{error.message}#{" (#{place})" if place}")
+        place = Array(ask(error, :backtrace)).first
+        line("#{error.class}: #{utf8(ask(error, :message))}#{" (#{place})" if place}")
+      end
+
+      # @param error [Exception]
+      # @return [String] as Ruby prints it, on several lines
+      def self.full(error)
+        error.full_message(highlight: false, order: :top)
+      rescue SystemStackError, StandardError
+        error(error)
+      end
+
+      # An exception of the app may have methods of its own, which may fail.
+      # @param error [Exception]
+      # @param method [Symbol] of the exception
+      # @return [Object] the method's value, or a text that it failed
+      def self.ask(error, method)
+        error.public_send(method)
+      rescue SystemStackError, StandardError => second
+        "(its #{method} raised #{second.class})"
       end
 
       def self.escape(text, unsafe, limit)

@@ -76,6 +76,15 @@ module NeverBlock
         @bell&.close
       end
 
+      # Counts lines that can't be written, and tells why.
+      # @param lines [Integer]
+      # @param reason [String]
+      # @return [void]
+      def lose(lines, reason)
+        @lost += lines
+        @told&.call(reason)
+      end
+
       # Opens its file again, after the old one was renamed.
       # @return [void]
       # @raise [ConfigurationError] if that fails; the open file is used further on
@@ -112,22 +121,20 @@ module NeverBlock
         @io.write(text)
         @io.flush if @io.respond_to?(:flush) # Ruby buffers 8 KiB for files and pipes otherwise
         self
-      rescue SystemCallError, IOError => error
+      rescue TimeoutError
+        raise # of the last lines
+      rescue => error # the app may have given any object with `write`
         lose(text.count("\n"), error.message)
         self
       end
 
-      def lose(lines, reason)
-        @lost += lines
-        @told&.call(reason)
-      end
-
       def finish
         return if @buffer.empty?
+        lines = @buffer.count("\n")
         task = Task.current
         task ? NeverBlock.shield { NeverBlock.timeout(@last) { flush } } : flush
       rescue TimeoutError
-        lose(1, "the last lines were not taken within #{@last} s")
+        lose(lines, "the last lines were not taken within #{@last} s")
       end
     end
   end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "app_error"
+
 module NeverBlock
   class Server
     # A configuration file as a program: its text, and the line that is being evaluated.
@@ -34,7 +36,7 @@ module NeverBlock
         yield
       rescue ConfigurationError
         raise
-      rescue ScriptError, StandardError => error
+      rescue *AppError::CAUSES => error
         place = "#{at(error.backtrace_locations || [])}: " unless error.message.start_with?(@path)
         remedy = remedies[error.name] if NameError === error
         raise ConfigurationError, "#{place}#{error.message.strip} (#{error.class})#{". #{remedy}" if remedy}"

@@ -31,7 +31,8 @@ class CLIRackupTest < Minitest::Test
   end
 
   def test_an_app_that_can_not_be_loaded
-    {"raise 'no way'" => /no way \(RuntimeError\)/, "run(" => /SyntaxError|syntax error/, "require 'no/such/file'" => /LoadError/}.each do |text, message|
+    {"raise 'no way'" => /no way \(RuntimeError\)/, "run(" => /SyntaxError|syntax error/, "require 'no/such/file'" => /LoadError/,
+     "def deep = deep\ndeep" => /stack level too deep \(SystemStackError\)/}.each do |text, message|
       File.write("config.ru", text)
       error = assert_raises(NeverBlock::CLI::AppError) { capture_io { Rackup.new(nil).load } }
       assert_match(/\Aconfig\.ru can't be loaded\n/, error.message)

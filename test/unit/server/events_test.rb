@@ -34,6 +34,14 @@ class ServerEventsTest < Minitest::Test
     assert_equal 0, events.lost
   end
 
+  def test_a_request_that_can_not_be_written_is_a_lost_line_and_told
+    events = events(access_log: :json)
+    user = Object.new.tap { |one| one.define_singleton_method(:to_s) { raise "no name" } }
+    events.access(ENV_OF_A_REQUEST.merge("REMOTE_USER" => user), 200, 12, 0.004)
+    assert_equal 1, events.lost
+    assert_match(/warn: access_log: lines can't be written: RuntimeError: no name \(.*\); 1 are lost\n\z/, log("error"))
+  end
+
   def test_without_an_access_log_requests_are_not_written
     events = events()
     assert_nil events.access(ENV_OF_A_REQUEST, 200, 12, 0.004)

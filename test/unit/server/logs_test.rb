@@ -103,6 +103,13 @@ class ServerLogsTest < Minitest::Test
     assert_equal [false, false], %w[cache upstream].map { |name| line.key?(name) }
   end
 
+  def test_json_has_what_else_an_app_puts_into_its_env
+    odd = {"REMOTE_USER" => 42, "HTTP_REFERER" => :here, "neverblock.queue_time" => "soon", "neverblock.upstream" => {url: "a", connect: Float::NAN, first_byte: "x"}}
+    line = JSON.parse(access(:json, ENV_OF_A_REQUEST.merge(odd), 200, 12, 0.1))
+    assert_equal ["42", "here", "a", nil], line.values_at("user", "referer", "upstream", "queue_seconds")
+    assert_empty line.keys & %w[upstream_connect_seconds upstream_seconds]
+  end
+
   def test_json_keeps_what_it_escapes
     path = "/\u0085\u2028\n\u007F"
     assert_equal path, JSON.parse(access(:json, ENV_OF_A_REQUEST.merge("PATH_INFO" => path), 200, 1, 0.1))["path"]
@@ -141,6 +148,12 @@ class ServerLogsTest < Minitest::Test
   def test_exceptions_that_are_hard_to_tell
     hostile = Class.new(StandardError) { def message = raise("even this") }
     assert_match(/: \(its message raised RuntimeError\)$/, written { |log| log.failed(ENV_OF_A_REQUEST, hostile.new) })
+    {backtrace: "its backtrace raised RuntimeError", cause: "caused by (its cause raised RuntimeError)"}.each do |method, words|
+      hostile = Class.new(StandardError) { define_method(method) { raise "even this" } }
+      assert_match(/: GET .*: hostile.*#{Regexp.escape(words)}/, written { |log| log.failed(ENV_OF_A_REQUEST, hostile.new("hostile")) }.sub(/#<Class.*?>/, "hostile"))
+      assert_match(/: hostile/, LogText.error(hostile.new("hostile")))
+      assert_match(/hostile/, LogText.full(hostile.new("hostile")))
+    end
     odd = RuntimeError.new("\xFF\u0000".b)
     odd.set_backtrace(["a\nb:1:in `c'"])
     assert_match(/RuntimeError: \\xFF\\x00 \| a\\nb:1:in `c'\n\z/, written { |log| log.failed({}, odd) })

@@ -19,8 +19,10 @@ module NeverBlock
         # A message is the length of its JSON in four bytes, the number of descriptors in one, and the JSON.
         HEAD = "NC"
         HEAD_SIZE = 5
-        # Bytes: a longer message can't be one of ours.
-        LONGEST = 1 << 20
+        # Bytes: a longer message can't be one of ours. An app's own figures may be large.
+        LONGEST = 64 << 20
+        # Characters of a text, such as an app's exception; the rest is left out.
+        LONGEST_TEXT = 1 << 20
 
         # @return [Array(Channel, Channel)]
         def self.pair = UNIXSocket.pair.map { |socket| new(socket) }
@@ -42,7 +44,7 @@ module NeverBlock
         # @param ios [Array<IO>] whose descriptors are sent with it
         # @return [Boolean] false if the other process has ended
         def send(message, *ios)
-          text = JSON.generate(message.transform_values { |value| (String === value) ? LogText.utf8(value) : value })
+          text = JSON.generate(message.transform_values { |value| (String === value) ? readable(value) : value })
           @writing.synchronize do
             @io.write([text.bytesize, ios.size].pack(HEAD), text)
             ios.each { |io| @io.send_io(io) }
@@ -68,6 +70,8 @@ module NeverBlock
         def close = @io.close
 
         private
+
+        def readable(text) = LogText.utf8(text)[0, LONGEST_TEXT]
 
         # Reads exactly this many bytes, since a descriptor may follow.
         def read(length)

@@ -71,9 +71,8 @@ module NeverBlock
           place = " (#{error.backtrace.first})" if error.backtrace
           tell(event: "failed", message: "the app has called #{call}#{place}")
           raise
-        rescue ScriptError, StandardError => error
-          tell(event: "failed",
-            message: (Error === error) ? error.message : error.full_message(highlight: false, order: :top))
+        rescue Exception => error # standard:disable Lint/RescueException -- the supervisor tells any
+          tell(event: "failed", message: (Error === error) ? error.message : LogText.full(error))
           false
         end
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "json"
+require_relative "../app_error"
 require_relative "../log_text"
 
 module NeverBlock
@@ -47,7 +48,7 @@ module NeverBlock
 
           def mistakes_of
             yield
-          rescue ScriptError, StandardError => error
+          rescue *AppError::CAUSES => error
             [(Error === error) ? error.message : LogText.error(error)]
           end
         end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../app_error"
 require_relative "../commands"
 require_relative "../events"
 require_relative "../memory"
@@ -46,7 +47,7 @@ module NeverBlock
           say_goodbye
           tell(event: "over", whole:)
           whole
-        rescue ScriptError, StandardError => error
+        rescue *AppError::CAUSES => error
           @events.error_log.broken("worker #{@slot}", error)
           tell(event: "failed", message: LogText.error(error))
           false
@@ -57,7 +58,7 @@ module NeverBlock
         # All requests have been answered, so a failing hook affects none.
         def say_goodbye
           @configuration.call_hooks(:before_worker_exit, @slot)
-        rescue ScriptError, StandardError => error
+        rescue *AppError::CAUSES => error
           @events.error_log.broken("before_worker_exit of worker #{@slot}", error)
         end
 

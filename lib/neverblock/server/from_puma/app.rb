@@ -1,5 +1,8 @@
 # frozen_string_literal: true
 
+require_relative "../app_error"
+require_relative "../log_text"
+
 module NeverBlock
   class Server
     module FromPuma
@@ -8,8 +11,7 @@ module NeverBlock
       #   App.new(app, scheme: "https", on_error: ->(error) { [500, {}, ["Sorry"]] })
       # @api private
       class App
-        # Exceptions of an app; a cancellation is not among them.
-        ERRORS = [StandardError, ScriptError, SystemStackError, NoMemoryError].freeze
+        # For exceptions of the app; a cancellation is not among them.
         STATUS = 500
 
         # @param app [#call]
@@ -30,9 +32,9 @@ module NeverBlock
           address = @remote&.call(env)
           env["REMOTE_ADDR"] = address if address
           @app.call(env)
-        rescue *ERRORS => error
+        rescue *AppError::CAUSES => error
           raise unless @on_error
-          env["rack.errors"].write("#{error.full_message(highlight: false, order: :top).strip}\n")
+          env["rack.errors"].write("#{LogText.full(error).strip}\n")
           @on_error.call(*[error, env, STATUS].first(taken))
         end
 

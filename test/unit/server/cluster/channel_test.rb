@@ -34,6 +34,14 @@ class ClusterChannelTest < Minitest::Test
     assert sender.value
   end
 
+  # An app's exception may have any message. A message that its receiver refuses would end the channel.
+  def test_a_text_is_cut_before_the_message_is_too_long
+    text = "\u0001" * (Channel::LONGEST_TEXT + 1)
+    sender = Thread.new { @ours.send({text:}) }
+    assert_equal Channel::LONGEST_TEXT, @theirs.receive.first[:text].size
+    assert sender.value
+  end
+
   def test_a_text_that_is_no_utf_8_is_made_readable
     @ours.send({message: "no \xFF way"})
     assert_equal 'no \xFF way', @theirs.receive.first[:message]

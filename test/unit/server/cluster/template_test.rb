@@ -111,7 +111,8 @@ class ClusterTemplateTest < Minitest::Test
   def test_an_app_that_can_not_be_loaded
     {
       'raise "no way"' => /\Afailed .*no way \(RuntimeError\).* 1\n\z/m, "exit" => /\Afailed the app has called exit \(.*\) 0\n\z/, 'raise SystemExit.new(3, "gone")' => /\Afailed the app has called abort: gone/,
-      'raise NeverBlock::Server::AppError, "config.ru is no app"' => "failed config.ru is no app 1\n", 'require "no/such"' => /\Afailed .*LoadError/m
+      'raise NeverBlock::Server::AppError, "config.ru is no app"' => "failed config.ru is no app 1\n", 'require "no/such"' => /\Afailed .*LoadError/m,
+      "def deep = deep; deep" => /\Afailed .*stack level too deep \(SystemStackError\).* 1\n\z/m
     }.each do |load, words|
       said = run_supervisor(<<~RUBY)
         channel, pid = template { begin; #{load}; end }

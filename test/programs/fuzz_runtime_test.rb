@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# chaos: random programs for a minute, and planted defects (90 s)
+# chaos: random programs for 20 s, and planted defects (50 s)
 
 require "test_helper"
 require "rbconfig"
@@ -12,7 +12,7 @@ class FuzzRuntimeTest < Minitest::Test
 
   # CI begins at the same seed each time, so that a failure points to the change; `rake fuzz:runtime` begins at a random
   # one.
-  SECONDS = Integer(ENV.fetch("NEVERBLOCK_FUZZ_SECONDS", "60"))
+  SECONDS = Integer(ENV.fetch("NEVERBLOCK_FUZZ_SECONDS", "20"))
   FROM = Integer(ENV.fetch("NEVERBLOCK_FUZZ_SEED", "31"))
 
   # A seed fails if at least AGAIN of TIMES reruns fail as well: interrupts from other threads strike at random moments,
@@ -27,7 +27,7 @@ class FuzzRuntimeTest < Minitest::Test
     refute_nil runs, output
     seeds = output.scan(/^seed (\d+) failed/).flatten
     puts "fuzz:runtime: #{runs} programs on #{engine}, seeds from #{FROM}, failed once: #{seeds.join(", ")}"
-    assert_operator seeds.size, :<=, Integer(runs) / 100, output
+    assert_operator seeds.size, :<=, [Integer(runs) / 100, 3].max, output
     failing = seeds.select { |seed| TIMES.times.count { !fuzz("SEED" => seed, "ENGINE" => engine).last.success? } >= AGAIN }
     assert_empty failing, output
   end

@@ -5,7 +5,7 @@
 #
 #   {"name":"unit epoll","passed":120,"failed":1,"skipped":2,"seed":7,
 #    "failures":[{"message":"TaskTest#test_x: Expected 1 …","file":"test/unit/task_test.rb","test":"TaskTest#test_x"}],
-#    "tests":[{"file":"test/unit/task_test.rb","test":"TaskTest#test_x","seconds":0.1,"mark":null}, …]}
+#    "tests":[{"file":"test/unit/task_test.rb","test":"TaskTest#test_x","seconds":0.1,"processor":0.1,"mark":null}, …]}
 #
 # During the run, FILE.current holds the name of the running test, so that the cause of a killed run can be found.
 require "json"
@@ -28,12 +28,13 @@ module NeverBlockTest
 
     def prerecord(test_class, method)
       File.write("#{@path}.current", "#{test_class}##{method}\n")
+      @before = processor
     end
 
     def record(result)
       test = "#{result.klass}##{result.name}"
       @results[verdict(result)] += 1
-      @tests << {file: file(result), test:, seconds: result.time.round(3), mark: Marks.of(test_class(result), result.name)}
+      @tests << {file: file(result), test:, seconds: result.time.round(3), processor: (processor - @before).round(3), mark: Marks.of(test_class(result), result.name)}
       return unless verdict(result) == :failed
       @failures << {message: "#{test}: #{result.failure.message}", file: file(result), test:}
     end
@@ -45,6 +46,9 @@ module NeverBlockTest
     end
 
     private
+
+    # @return [Float] seconds of this process and of its children that have ended
+    def processor = Process.times.to_a.sum
 
     def test_class(result) = Object.const_get(result.klass)
 

@@ -23,7 +23,7 @@ module NeverBlockTest
       # @return [Hash{Symbol=>Integer}] :passed, :failed, :skipped
       def sum = add(@runs)
 
-      # @return [Array<Hash>] a record of each test that ran: "run", "file", "test", "seconds", "mark"
+      # @return [Array<Hash>] a record of each test that ran: "run", "file", "test", "seconds", "processor", "mark"
       def tests = @tests ||= @runs.flat_map { |run| run[:tests].map { |test| {"run" => run[:name], **test} } }
 
       # @return [void]

@@ -3,8 +3,8 @@
  * for SIGCHLD runs, which may reap children too.
  *
  * For the other cases (any child, a process group, a stopped child, a system without pidfds) a native thread waits with
- * waitid(2) and WNOWAIT, which does not take the child's status. So a wait that is left early loses no status: the fiber
- * itself reaps the child when it goes on.
+ * waitid(2) and WNOWAIT, which does not take the child's status. So a wait that is left early loses no status: the
+ * fiber itself reaps the child when it goes on.
  */
 #include "scheduler.h"
 #include <errno.h>

@@ -15,6 +15,7 @@ module NeverBlock
   # A patch module has `targets`, a Hash of {class => module to prepend}, and `needed?`, whether this Ruby needs the
   # patch. `patches/` has one file per patch:
   #
+  #   chdir.rb              Dir.chdir: refused during another task's block
   #   close.rb              IO#close, close_read, reopen …: wake the fibers that wait for the descriptor
   #   copy_stream.rb        IO.copy_stream between descriptors that wait
   #   daemon.rb             Process.daemon: refused beside live tasks
@@ -64,6 +65,7 @@ module NeverBlock
   end
 end
 
+require_relative "patches/chdir"
 require_relative "patches/close"
 require_relative "patches/copy_stream"
 require_relative "patches/daemon"
@@ -81,8 +83,8 @@ require_relative "patches/zlib"
 
 module NeverBlock
   module Patches
-    ALL = [Close, CopyStream, Daemon, Flock, Fork, Fsync, Getaddrinfo, Getnameinfo, HandleInterrupt, Open, Pwrite,
-      TCPSocket, TimedWait, Zlib].freeze
+    ALL = [Chdir, Close, CopyStream, Daemon, Flock, Fork, Fsync, Getaddrinfo, Getnameinfo, HandleInterrupt, Open,
+      Pwrite, TCPSocket, TimedWait, Zlib].freeze
     # Shareable between Ractors, because classes and modules are.
     TARGETS = needed.flat_map { |patch| patch.targets.to_a.map(&:freeze) }.freeze
     private_constant :ALL, :TARGETS

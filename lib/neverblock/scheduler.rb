@@ -164,6 +164,10 @@ module NeverBlock
     attr_reader :child_error
 
     # @api private
+    # @return [Task, nil] the task that is inside a block of Dir.chdir: see {Patches::Chdir}
+    attr_accessor :chdir_owner
+
+    # @api private
     # Handles an exception that ends the program. A second one cancels all tasks by force, passing their shields. The
     # loop is abandoned {GRACE} seconds later, with tasks that rescue even that and with uninterruptible work. A third
     # one abandons the loop at once.

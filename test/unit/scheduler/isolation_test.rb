@@ -53,6 +53,24 @@ class IsolationTest < Minitest::Test
     end
   end
 
+  # ---- the thread's ----
+  # Ruby keeps $? per thread; docs/isolation.md says so.
+  def test_the_last_status_is_that_of_the_last_child_of_any_task
+    in_run do |scope|
+      gate = Queue.new
+      first = scope.spawn do
+        `exit 3`
+        kept = $?.exitstatus
+        gate.pop
+        [kept, $?.exitstatus]
+      end
+      pass_until("the first child") { gate.num_waiting == 1 }
+      assert_equal 4, Process.wait2(spawn("exit 4")).last.exitstatus
+      gate << :go
+      assert_equal [3, 4], first.value
+    end
+  end
+
   # ---- storage ----
   def test_storage_is_copied_at_spawn
     in_run do |scope|

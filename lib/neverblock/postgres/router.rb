@@ -3,6 +3,7 @@
 require_relative "router/figures"
 require_relative "router/lending"
 require_relative "router/limits"
+require_relative "router/line"
 require_relative "router/outages"
 
 module NeverBlock
@@ -43,8 +44,8 @@ module NeverBlock
         @timings = timings
         @connections = []
         @idle = []
-        @shared = []
-        @exclusive = []
+        @shared = Line.new { |request| [request.session_defaults, request.loop] }
+        @exclusive = Line.new { |request| [request.lease?, request.fingerprint, request.session_defaults] }
         @opening_requests = [] # the exclusive ones for which a connection is being opened
         @opening = @held = 0
         @moved_at = @shared_at = -SHARING_EXPECTED_FOR
@@ -173,14 +174,14 @@ module NeverBlock
       # wake the next one: they would do so for ever.
       def nudge
         return unless room? || !@idle.empty?
-        request = take(@exclusive) { |waiting| hold?(waiting) && place?(waiting) }
+        request = take(@exclusive) { |waiting| hold?(waiting) && place?(waiting) } if @held < @limit
         request ||= take(@shared) { |waiting| place?(waiting) }
         restart(request) if request
       end
 
       # Wakes all waiting requests: they ask again, and learn that the pool is closed or the server unreachable.
       def empty_queues
-        [*@exclusive, *@shared].each { |request| restart(request) }
+        (@exclusive.to_a + @shared.to_a).each { |request| restart(request) }
         @exclusive.clear
         @shared.clear
       end
@@ -188,7 +189,7 @@ module NeverBlock
       # Lets queued statements share whose duration was unknown until now.
       # @return [void]
       def learnt_fast(shape)
-        known, @exclusive = @exclusive.partition { |request| request.fingerprint == shape }
+        known = @exclusive.take_all { |request| request.fingerprint == shape }
         @shared_at = now unless known.empty? # they come back at once, and need the connection left to share
         known.each { |statement| statement.alone = false }
         known.each { |statement| restart(statement) }
@@ -224,7 +225,7 @@ module NeverBlock
       # @param seconds [Float] how long an open transaction must have been silent
       # @return [Boolean] whether statements wait for a connection, and a silent transaction may wait for them
       def stuck?(seconds)
-        !room? && !(@shared.empty? && @exclusive.all?(&:lease?)) &&
+        !room? && !(@shared.empty? && !@exclusive.any?(&:alone?)) &&
           @connections.any? { |connection| connection.rests?(seconds) }
       end
 
@@ -242,7 +243,7 @@ module NeverBlock
           return :placed
         end
         return :full if full?
-        @shared << request
+        @shared.add(request)
         drain(@shared.size) if @connections.none? { |one| one.loop.equal?(request.loop) && !one.holder }
         :queued
       end
@@ -261,24 +262,18 @@ module NeverBlock
           end
         end
         return :full if full?
-        @exclusive.insert(line_up(request), request)
+        # While others wait, known-slow statements get at most every second free connection, so that a write or an
+        # unknown statement need not wait for all of them.
+        @exclusive.add(request, yields: @timings.slow?(request.fingerprint))
         drain([@exclusive.size, most_held(request) - @held].min) unless capped?(request)
         :queued
       end
 
-      # While others wait, known-slow statements get at most every second free connection, so that a write or an unknown
-      # statement need not wait for all of them.
-      # @return [Integer] index in the queue
-      def line_up(request)
-        return @exclusive.size if @timings.slow?(request.fingerprint)
-        last = @exclusive.rindex { |other| !@timings.slow?(other.fingerprint) } || -1
-        [last + 2, @exclusive.size].min
-      end
-
       # @return [Request, nil] the first of the queue for which the block is true; it leaves the queue
-      def take(queue)
-        index = queue.index { |request| yield request }
-        queue.delete_at(index) if index
+      def take(queue, &)
+        return if queue.empty?
+        request = queue.find(&)
+        queue.delete(request) if request
       end
 
       # Where there is room, or a connection is idle: one of other session defaults is of use if another can be opened
@@ -352,22 +347,21 @@ module NeverBlock
       end
 
       def grant_exclusive(connection)
-        index = @exclusive.index { |request| request.session_defaults == connection.session_defaults && hold?(request) }
-        return unless index
+        request = take(@exclusive) { |one| one.session_defaults == connection.session_defaults && hold?(one) }
+        return unless request
         @held += 1
-        give(connection, @exclusive.delete_at(index))
+        give(connection, request)
         true
       end
 
       def grant_shared(connection)
         given = false
-        while connection.depth < connection.capacity && !@shared.empty?
-          index = @shared.index { |request|
-            request.session_defaults == connection.session_defaults &&
-              (connection.loop.nil? || connection.loop.equal?(request.loop))
-          }
-          break unless index
-          request = @shared.delete_at(index)
+        while connection.depth < connection.capacity
+          request = take(@shared) do |one|
+            one.session_defaults == connection.session_defaults &&
+              (connection.loop.nil? || connection.loop.equal?(one.loop))
+          end
+          break unless request
           @moved_at = @shared_at = now
           share(connection, request)
           given = true

@@ -26,7 +26,7 @@ module NeverBlock
         end
 
         # @return [Float, nil] when the oldest waiting request was queued, on the monotonic clock
-        def queued_since = [*@shared, *@exclusive].filter_map(&:queued_at).min
+        def queued_since = (@shared.to_a + @exclusive.to_a).filter_map(&:queued_at).min
 
         # @return [Array<Array(PipelinedConnection, Holder)>] the held connections
         def holdings = @connections.filter_map { |connection| [connection, connection.holder] if connection.holder }

@@ -32,7 +32,8 @@ module NeverBlock
     # @param most [Integer] the largest one
     # @return [ValueType] whole numbers
     def self.count(least: 0, most: LARGEST_COUNT)
-      new("a whole number, #{least} or more", text: ->(text) { Integer(text, 10, exception: false) },
+      words = (most < LARGEST_COUNT) ? "from #{least} to #{most}" : "#{least} or more"
+      new("a whole number, #{words}", text: ->(text) { Integer(text, 10, exception: false) },
         show: ->(value) { value.to_s.gsub(/(?<=\d)(?=(\d{3})+\z)/, "_") }) do |value|
         (Integer === value && value.between?(least, most)) ? value : REFUSED
       end

@@ -163,7 +163,7 @@ module NeverBlock
           Bytes in the target of a request: path and query. Beyond: 414.
         TEXT
 
-      directive :max_header_count, value: [ValueType.count(least: 1), 100],
+      directive :max_header_count, value: [ValueType.count(least: 1, most: ResponseParser::MAX_FIELDS), 100],
         example: "max_header_count 50", says: <<~TEXT
           Header fields in a request. Beyond: 431.
         TEXT

@@ -156,6 +156,7 @@ class ServerAnswersTest < Minitest::Test
     "blanks, tabs and bytes above 127" => [{"a" => "b \t \xC3\xA9"}, [["a", "b \t \xC3\xA9".b]]],
     "rack's own" => [{"rack.secret" => "1", "a" => "2"}, [%w[a 2]]],
     "hop by hop" => [{"connection" => "keep-alive", "transfer-encoding" => "gzip", "a" => "1"}, [%w[a 1]]],
+    "CGI's own" => [{"status" => "404 Not Found", "Status" => "1", "status-code" => "2"}, [%w[status-code 2]]],
     "a Date of the app's own" => [{"date" => "Thu, 01 Jan 1970 00:00:00 GMT"}, [["date", "Thu, 01 Jan 1970 00:00:00 GMT"]]],
     "pairs" => [[%w[a 1], %w[a 2]], [%w[a 1], %w[a 2]]],
     "none" => [nil, []]

@@ -37,6 +37,13 @@ class ServerHijackTest < Minitest::Test
     await_stats(hijacked: 1, connections: 0, in_flight: 0, streams: 0)
   end
 
+  # It fails before the socket is taken, or not at all.
+  def test_with_an_env_that_takes_nothing_more
+    serve { |env| env.freeze["rack.hijack"].call.then { |io| io.write("raw") && io.close } }
+    assert_equal "raw", (connect << get).rest
+    await_stats(hijacked: 1, failed: 0)
+  end
+
   def test_over_a_unix_socket
     serve(unix: true) { |env| env["rack.hijack"].call.then { |io| io.write(io.class.name) && io.close } }
     assert_equal "UNIXSocket", (connect << get).rest

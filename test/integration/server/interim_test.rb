@@ -138,6 +138,12 @@ class ServerInterimTest < Minitest::Test
     end
   end
 
+  # As with Puma.
+  def test_early_hints_in_lines_are_fields
+    serve { |env| env["rack.early_hints"].call("link" => LINKS.join("\n")) || HELLO.call(env) }
+    assert_equal [LINKS.map { |link| ["link", link] }], ask(get).interim.map(&:fields)
+  end
+
   def test_early_hints_leave_at_once
     steps = gate
     serve do |env|

@@ -243,6 +243,7 @@ class ServeTest < Minitest::Test
       assert_match(/warn: requests have stacks of 128 KiB, where stack_depth asks for 1024/, served.errors)
       served.signal(:INT)
       assert_equal 0, served.wait.exitstatus
+      assert_match(/info: stopped$/, served.errors)
     end
   end
 

@@ -39,6 +39,14 @@ class ServerConfigurationTest < Minitest::Test
     %w[APP_ENV RACK_ENV RAILS_ENV].each { |name| ENV[name] = before[name] }
   end
 
+  # The parser has room for so many.
+  def test_more_header_fields_than_a_head_can_have
+    most = NeverBlock::ResponseParser::MAX_FIELDS
+    assert_equal most, Configuration.new(max_header_count: most)[:max_header_count]
+    error = assert_raises(NeverBlock::ConfigurationError) { Configuration.new(max_header_count: most + 1) }
+    assert_equal "max_header_count #{most + 1} is not a whole number, from 1 to #{most}. For example: max_header_count 50", error.message
+  end
+
   def test_defaults
     assert_equal DEFAULTS, Configuration.new.to_h
     assert_equal ["tcp://127.0.0.1:3000"], Configuration.new.addresses.map(&:to_s)

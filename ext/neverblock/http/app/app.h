@@ -258,7 +258,7 @@ typedef struct {
 nb_response_fields_t nb_response_fields_of(nb_server_t *, nb_output_t *);
 void nb_response_fields_add(nb_response_fields_t *, VALUE headers);
 void nb_response_field_line(nb_response_fields_t *, VALUE name, VALUE whole, const char *bytes, size_t length);
-VALUE nb_response_field_lines(nb_server_t *, VALUE headers);
+VALUE nb_response_field_lines(nb_server_t *, VALUE headers, bool newlines_separate);
 VALUE nb_response_trailers(nb_request_t *, VALUE body); /* field lines, or nil */
 void nb_init_response_fields(void);
 

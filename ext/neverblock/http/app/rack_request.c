@@ -51,13 +51,13 @@ VALUE nb_rack_request_take_over(nb_request_t *request) {
     nb_receive_stop(connection);
     VALUE unread = connection->in_length ? rb_str_new(connection->in, connection->in_length) : Qnil;
     VALUE klass = rb_path2class(connection->local ? "UNIXSocket" : "TCPSocket");
+    VALUE fd = INT2NUM(connection->watch.fd), io = rb_funcallv(klass, id_for_fd, 1, &fd);
     nb_output_release(&request->io);
     request->hijacked = true;
     request->server->hijacked++;
     connection->exchange = NULL;
     request->io.connection = NULL;
-    VALUE fd = INT2NUM(nb_connection_release(connection));
-    VALUE io = rb_funcallv(klass, id_for_fd, 1, &fd);
+    nb_connection_release(connection);
     rb_funcall(io, rb_intern("sync="), 1, Qtrue);
     if (!NIL_P(unread)) rb_funcallv(io, id_ungetbyte, 1, &unread);
     return io;
@@ -71,7 +71,7 @@ static VALUE hijack(VALUE self) {
         rb_raise(rb_eIOError, "the response has begun: it is too late for rack.hijack");
     nb_handlers_stream(request);
     VALUE io = nb_rack_request_take_over(request);
-    rb_hash_aset(env, rb_str_new_cstr("rack.hijack_io"), io);
+    if (!OBJ_FROZEN(env)) rb_hash_aset(env, rb_str_new_cstr("rack.hijack_io"), io);
     return io;
 }
 

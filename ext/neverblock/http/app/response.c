@@ -254,7 +254,7 @@ VALUE nb_interim_head(nb_server_t *server, VALUE status, VALUE headers) {
     if (!FIXNUM_P(status) || FIX2LONG(status) < 102 || FIX2LONG(status) > 199)
         rb_raise(eProtocol, "the app's interim response has the status %+"PRIsVALUE": it is a number from 102 to 199",
                  status);
-    VALUE lines = nb_response_field_lines(server, headers);
+    VALUE lines = nb_response_field_lines(server, headers, true); /* one field a line, as Puma takes early hints */
     VALUE head = rb_sprintf("HTTP/1.1 %d %s\r\n", FIX2INT(status), nb_reason(FIX2INT(status)));
     rb_str_cat(head, RSTRING_PTR(lines), RSTRING_LEN(lines));
     RB_GC_GUARD(lines);

@@ -1,7 +1,7 @@
 /*
  * The fields of a response, from the headers that the app returned. Names and values are checked: a CR, LF or NUL would
- * let a value become a field, or a response, of its own (CVE-2020-5247, CVE-2020-5249). The app's Transfer-Encoding and
- * Connection never leave: the server alone decides on them.
+ * let a value become a field, or a response, of its own (CVE-2020-5247, CVE-2020-5249). The app's Transfer-Encoding,
+ * Connection and Status never leave: the server alone decides on them.
  */
 #include "app.h"
 #include "../protocol/bytes.h"
@@ -68,7 +68,7 @@ static void content_length(nb_response_fields_t *fields, VALUE value) {
 static void add_value(nb_response_fields_t *fields, VALUE name, VALUE value) {
     if (!RB_TYPE_P(value, T_STRING)) value = rb_obj_as_string(value);
     if (IS(name, "content-length")) content_length(fields, value);
-    else if (IS(name, "transfer-encoding")) return;
+    else if (IS(name, "transfer-encoding") || IS(name, "status")) return; /* CGI's Status */
     else if (IS(name, "connection")) {
         fields->close |= has_word(value, "close");
         fields->upgrade |= has_word(value, "upgrade");
@@ -140,9 +140,10 @@ static VALUE add_lines(VALUE argument) {
 }
 
 /* Written into memory of their own: if a field is refused, no byte of them leaves. */
-VALUE nb_response_field_lines(nb_server_t *server, VALUE headers) {
+VALUE nb_response_field_lines(nb_server_t *server, VALUE headers, bool newlines_separate) {
     nb_output_t out = {0};
     lines_t lines = {.fields = nb_response_fields_of(server, &out), .headers = headers};
+    lines.fields.newlines_separate |= newlines_separate;
     int state = 0;
     rb_protect(add_lines, (VALUE)&lines, &state);
     VALUE text = state ? Qnil : rb_str_new(out.bytes, (long)out.length);
@@ -173,7 +174,7 @@ VALUE nb_response_trailers(nb_request_t *request, VALUE body) {
     if (!NIL_P(trailers) && !rb_respond_to(trailers, id_each))
         rb_raise(eProtocol, "the trailers of the app's body are %+"PRIsVALUE": return a Hash of names and values",
                  trailers);
-    return nb_response_field_lines(request->server, trailers);
+    return nb_response_field_lines(request->server, trailers, false);
 }
 
 void nb_init_response_fields(void) {

@@ -65,6 +65,7 @@ void nb_settings_read(nb_server_t *server, VALUE from) {
     to->head = (nb_head_limits_t){.uri = (uint32_t)count(from, "max_uri_length"),
                                   .head = (uint32_t)count(from, "max_head_size"),
                                   .fields = (uint32_t)count(from, "max_header_count")};
+    if (to->head.fields > NB_MAX_FIELDS) rb_raise(rb_eArgError, "Core: max_header_count is at most %d", NB_MAX_FIELDS);
     net->cancel_on_disconnect = RTEST(fetch(from, "cancel_on_disconnect"));
     to->pass_underscores = RTEST(fetch(from, "pass_underscores"));
     to->early_hints = RTEST(fetch(from, "early_hints"));

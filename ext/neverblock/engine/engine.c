@@ -160,36 +160,6 @@ void nb_yield(nb_engine_t *engine) {
     nb_park(engine, &wait);
 }
 
-static bool stop_settling(nb_engine_t *engine, nb_wait_t *wait) {
-    nb_list_remove(&wait->queue);
-    return true;
-}
-
-static void end_settling(nb_engine_t *engine, nb_wait_t *wait) {
-    nb_list_remove(&wait->queue);
-    nb_wake(engine, wait, NB_READY, false);
-}
-
-static void settling_time_came(nb_engine_t *engine, nb_timer_t *timer) {
-    end_settling(engine, NB_ENTRY(timer, nb_wait_t, timer));
-}
-
-/* A wait in the list of those that settle, and what it was given up for. */
-typedef struct { nb_wait_t wait; uint64_t patience; nb_obstacle_t obstacle; } settling_t;
-
-nb_obstacle_t nb_settle(nb_engine_t *engine, uint64_t until, uint64_t patience) {
-    settling_t settling = {.patience = patience};
-    nb_wait_t *wait = &settling.wait;
-    nb_wait_init(wait, NB_WAIT_SLEEP, Qnil);
-    wait->withdraw = stop_settling;
-    wait->timer.fire = settling_time_came;
-    nb_wait_deadline(wait, until);
-    if (nb_list_empty(&engine->settling)) engine->moved = nb_now_real();
-    nb_list_append(&engine->settling, &wait->queue);
-    nb_park(engine, wait);
-    return settling.obstacle;
-}
-
 /* ---- the loop ---- */
 static bool runnable(nb_engine_t *engine) {
     return !nb_list_empty(&engine->urgent) || !nb_list_empty(&engine->normal) || !nb_list_empty(&engine->resume_first);
@@ -284,29 +254,6 @@ static bool look_again(nb_engine_t *engine) {
 /* Whether the loop must not simply wait in the kernel. A fiber may still settle when the clock has become real. */
 static bool on_virtual_time(nb_engine_t *engine) { return nb_clock_is_virtual() || !nb_list_empty(&engine->settling); }
 
-/* Wakes those that only settle; all, if the clock is real. */
-static void wake_settled(nb_engine_t *engine) {
-    bool all = !nb_clock_is_virtual();
-    for (nb_link_t *l = engine->settling.next, *next; l != &engine->settling; l = next) {
-        nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, queue);
-        next = l->next;
-        if (all || wait->timer.deadline == NB_NEVER) end_settling(engine, wait);
-    }
-}
-
-/* Wakes those that settle, with an obstacle, if virtual time has stood still for too long. */
-static void give_up_settling(nb_engine_t *engine) {
-    uint64_t still = nb_now_real() - engine->moved;
-    nb_obstacle_t obstacle = runnable(engine) ? (nb_obstacle_t){NB_TASKS, -1} : engine->obstacle;
-    for (nb_link_t *l = engine->settling.next, *next; l != &engine->settling; l = next) {
-        settling_t *settling = NB_ENTRY(NB_ENTRY(l, nb_wait_t, queue), settling_t, wait);
-        next = l->next;
-        if (still <= settling->patience) continue;
-        settling->obstacle = obstacle;
-        end_settling(engine, &settling->wait);
-    }
-}
-
 /* Wakes those that settle, or else jumps to the next deadline. False: time must pass by waiting. */
 static bool jump(nb_engine_t *engine) {
     bool settling = !nb_list_empty(&engine->settling);
@@ -320,10 +267,25 @@ static bool jump(nb_engine_t *engine) {
     check_interrupts(engine, true);
     nb_mailbox_drain(engine);
     if (look_again(engine)) return true; /* what has arrived since the first look is not on its way any more */
-    wake_settled(engine);
+    nb_wake_settled(engine);
     if (!runnable(engine)) nb_clock_advance_to(nb_next_deadline(engine));
     engine->moved = nb_now_real();
     return true;
+}
+
+/* Nothing inside of the loop can end a wait: can anything outside? The look is at all threads and fibers, so a "yes"
+ * holds for a second. Else a thread that feeds a task would cause a look for each item. */
+static bool deadlocked(nb_engine_t *engine, uint64_t *nanoseconds) {
+    uint64_t now = nb_now_real();
+    *nanoseconds = NB_SECOND;
+    if (!nb_list_empty(&engine->settling)) return false;
+    if (engine->company_seen && now - engine->company_seen < NB_SECOND) {
+        *nanoseconds -= now - engine->company_seen;
+        return false;
+    }
+    bool alone = engine->hooks->alone(engine);
+    engine->company_seen = alone ? 0 : now;
+    return alone;
 }
 
 /* One turn: the runnable fibers, the timers, the messages, the kernel. False: nothing is left to wait for. */
@@ -331,7 +293,7 @@ static bool turn(nb_engine_t *engine) {
     bool busy = true;
     engine->turn++;
     engine->budget = engine->allowance;
-    if (!nb_list_empty(&engine->settling)) give_up_settling(engine);
+    if (!nb_list_empty(&engine->settling)) nb_give_up_settling(engine, runnable(engine));
     engine->turned = kernel_may_wake(engine) ? engine->polled : nb_now(); /* if so, the last turn ended by polling */
     nb_wait_t *next = nb_next(engine);
     if (next && next->fiber != engine->home) nb_run_fibers(engine, next);
@@ -360,8 +322,7 @@ static bool turn(nb_engine_t *engine) {
         uint64_t now = nb_now(), deadline = nb_next_deadline(engine);
         nanoseconds = deadline > now ? deadline - now : 0;
     } else if (nb_engine_idle(engine)) { /* only another thread can end a wait */
-        if (nb_list_empty(&engine->settling) && engine->hooks->alone(engine)) busy = false;
-        nanoseconds = NB_SECOND;
+        busy = !deadlocked(engine, &nanoseconds);
     }
     bool may_jump = on_virtual_time(engine) && (engine->timers.count || !nb_list_empty(&engine->settling));
     if (may_jump && nanoseconds > VIRTUAL_WAIT) nanoseconds = VIRTUAL_WAIT;

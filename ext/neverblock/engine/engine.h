@@ -11,6 +11,7 @@
  *
  *     clock.c            the time, real or virtual (clock.h)
  *     timers.c           deadlines
+ *     settling.c         fibers that wait until all others wait
  *     outstanding.c      what else could end a wait: asked before virtual time jumps
  *     unblock.c          wake-ups of Mutex, Queue, Thread#join; fibermap.c: the wait of each fiber
  *     mailbox.c          messages from other threads
@@ -330,6 +331,7 @@ struct nb_engine {
     uint64_t turned;             /* when this turn's fibers began to run */
     uint64_t polled;             /* when the kernel was last looked at */
     uint64_t wait_nanoseconds;   /* of the kernel wait under way */
+    uint64_t company_seen;       /* real ns: when the world outside of the loop was last found able to end a wait */
     uint64_t masks_seen;         /* when a pending interrupt was last held off by the masks around the loop */
     unsigned share;              /* counts the turns that both queues wanted */
     unsigned handovers;          /* switches in a row to fibers that others had run next */

@@ -15,6 +15,10 @@
 /* What but its own fibers and timers could end a wait of the loop? foreign: other processes count. */
 nb_obstacle_t nb_outstanding(nb_engine_t *, bool foreign);
 
+/* ---- settling.c ---- */
+void nb_wake_settled(nb_engine_t *);     /* those that have no deadline; all, if the clock is real */
+void nb_give_up_settling(nb_engine_t *, bool runnable); /* those for which virtual time has stood still for too long */
+
 /* ---- timers.c ---- */
 void nb_timers_fire(nb_engine_t *, uint64_t now);
 void nb_timers_free(nb_engine_t *);

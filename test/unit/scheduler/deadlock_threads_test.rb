@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/loops"
 
 # Deadlocks of a loop beside other threads, which are checked several times, a second apart. The programs run in
 # parallel, since they wait most of the time.
 class DeadlockThreadsTest < Minitest::Test
   include NeverBlockTest::Helpers
+  include NeverBlockTest::Loops
 
   # A5 of the second attack on the runtime. If no thread can continue, Ruby without NeverBlock aborts the program.
   DEADLOCKS = {
@@ -43,6 +45,20 @@ class DeadlockThreadsTest < Minitest::Test
   slow "it looks several times, a second apart"
   def test_ways_out
     outputs(WAYS_OUT, "LOOP = Thread.new { p NeverBlock.run { QUEUE.pop } }").each { |name, output| assert_equal "1\n", output, name }
+  end
+
+  # Each look at the other threads takes as long as there are threads, and fibers.
+  def test_a_thread_that_feeds_a_task_does_not_cause_a_look_for_each_item
+    looks, began = 0, now
+    in_loop do
+      Fiber.scheduler.define_singleton_method(:alone?) { (looks += 1) && super() }
+      requests, items = Queue.new, Queue.new
+      feeder = Thread.new { items << 1 while requests.pop }
+      200.times { requests.push(1) && items.pop }
+      requests.close
+      feeder.join
+    end
+    assert_operator looks, :<=, (now - began).ceil
   end
 
   private

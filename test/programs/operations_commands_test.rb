@@ -87,11 +87,12 @@ class OperationsCommandsTest < Minitest::Test
     end
   end
 
-  # Signals have handlers of its own, but the control socket is there.
+  # It says so to a command and to a signal, unless it handles the signal itself.
   def test_a_program_with_a_server_in_it_can_not_be_started_again
     program = <<~RUBY
       require "neverblock/server"
       app = ->(_env) { [200, {}, ["own"]] }
+      trap("USR2") { warn "its own" }
       exit(NeverBlock::Server.new(app, bind: "tcp://127.0.0.1:0", control: "control.sock").run)
     RUBY
     NeverBlockTest::ServeProcess.open("", command: ["-e", program], gems: false) do |served|
@@ -100,6 +101,8 @@ class OperationsCommandsTest < Minitest::Test
         assert_equal ["neverblock: #{command}: the program can't be started again; this one goes on: NeverBlock has not started it (Server#run). Stop it, and start it in its own way\n", 1], served.order(command, "--control", "control.sock")
         assert_equal "own", served.body("/")
       end
+      %w[USR1 USR2].each { |name| served.signal(name) }
+      served.until_true("the lines") { served.errors.scan("this one goes on").size == 3 && served.errors.include?("its own") }
       served.stop
     end
   end

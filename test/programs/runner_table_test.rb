@@ -9,7 +9,8 @@ require "support/operated_app"
 require "support/serve_process"
 require "support/watched_table"
 
-# RunnerTable's actions in a single process: in each state, each signal and the end of a sidecar.
+# RunnerTable's actions in a single process: in each state, each signal and the end of a sidecar. QUIT, TTIN and TTOU
+# change nothing, so each state has them before a TERM.
 class RunnerTableTest < Minitest::Test
   include NeverBlockTest::WatchedTable
 
@@ -34,6 +35,7 @@ class RunnerTableTest < Minitest::Test
     next if action == NeverBlock::Server::Machine::NEVER
     define_method("test_#{event}_in_the_state_#{state}".tr(" ", "_")) do
       in_state(state) do |served|
+        assert_unchanged(served, state) if event == "TERM"
         subject = (event == "sidecar ended") ? sidecar(served).tap { |pid| Process.kill(:KILL, pid) } : event
         FileUtils.mv("#{served.folder}/access.log", "#{served.folder}/access.log.1") if event == "HUP" && state != "booting"
         served.signal(event) if subject == event
@@ -101,6 +103,14 @@ class RunnerTableTest < Minitest::Test
   end
 
   # ---- expected effects ----
+  def assert_unchanged(served, state)
+    %w[TTIN TTOU QUIT].each { |name| served.signal(name) }
+    place = (state == "booting") ? "config.ru:" : "runner.rb"
+    served.until_true("its backtrace") { served.errors.match?(/backtrace: runs \| .*#{place}/) }
+    return unless TABLE.cell("TTIN", state).first == "refuse workers"
+    served.until_true("its words") { served.errors.scan(/TT\w+(?= has no effect: a single process has no workers)/).sort == %w[TTIN TTOU] }
+  end
+
   def assert_end_at_once(served, name, _)
     assert_equal Signal.list.fetch(name), served.wait.termsig
   end

@@ -10,7 +10,8 @@ require "support/operated_app"
 require "support/serve_process"
 require "support/watched_table"
 
-# SupervisorTable's actions in real processes: in each state, each signal and each child's end. During the exec of a
+# SupervisorTable's actions in real processes: in each state, each signal and each child's end. QUIT changes nothing, so
+# each state has it before a TERM. During the exec of a
 # handover: test/programs/supervision_test.rb
 class SupervisionTableTest < Minitest::Test
   include NeverBlockTest::WatchedTable
@@ -39,6 +40,7 @@ class SupervisionTableTest < Minitest::Test
       next if action == NeverBlock::Server::Machine::NEVER
       define_method(:"test_#{event}_in_the_state_#{state}") do
         in_state(state) do |served|
+          assert_backtraces(served, state) if event == "TERM"
           before = served.workers
           subject = send(:"cause_#{event.downcase.tr(" ", "_")}", served)
           send(:"assert_#{action.tr(" ", "_")}", served, subject, before, state)
@@ -130,6 +132,12 @@ class SupervisionTableTest < Minitest::Test
   end
 
   # ---- expected effects ----
+  def assert_backtraces(served, state)
+    served.signal(:QUIT)
+    expected = (state == "booting") ? titled(served, /./) : served.workers
+    served.until_true("backtraces of #{expected}") { (expected - served.errors.scan(/\[(\d+)\] backtrace: runs/).flatten.map(&:to_i)).empty? }
+  end
+
   def assert_drain(served, _, before, state)
     cut_delay(served)
     open_gate(served)

@@ -2,6 +2,7 @@
 
 require_relative "../clock"
 require_relative "log_text"
+require_relative "log_writer"
 
 module NeverBlock
   class Server
@@ -13,11 +14,16 @@ module NeverBlock
     class ErrorLog
       # Frames of a backtrace that are kept, from its top and from its bottom: a SystemStackError has ten thousand.
       TOP, BOTTOM = 60, 20
+      # Names of tasks with the same backtrace that are told.
+      NAMES = 10
       # Seconds for which repeated messages of one name are summed up in one line.
       FLOOD = 1.0
       # Messages of one name since its last line.
       Flood = Struct.new(:since, :count, :message)
       private_constant :Flood
+
+      # @return [ErrorLog] the one while the configured one is not open yet: standard error
+      def self.early = new(LogWriter.new($stderr))
 
       # @param writer [#<<]
       # @param clock [#call] returns the time
@@ -55,14 +61,16 @@ module NeverBlock
         write("slow", [line, *shorten(where)].join(" | "))
       end
 
-      # The backtraces of a process whose loop is blocked. Called in a signal handler, and written at once.
+      # What a process does: a line for the code that runs, and one for each different backtrace of the tasks. Called in
+      # a signal handler, and written at once, since the loop may be blocked.
       # @param thread [Thread] the loop's
       # @param tasks [Array<Task>]
       # @return [void]
       def backtraces(thread, tasks)
-        lines = [["runs", *shorten(thread.backtrace || [])],
-          *tasks.map { |task| [LogText.line(task.inspect), *shorten(task.fiber&.backtrace || [])] }]
-        lines.each { |line| @writer.immediately(entry("backtrace", line.join(" | "))) }
+        alike = tasks.group_by { |task| task.backtrace || [] }.sort_by { |_, group| -group.size }
+        [["runs", thread.backtrace || []], *alike.map { |frames, group| [summary(group), frames] }].each do |what, frames|
+          @writer.immediately(entry("backtrace", [what, *shorten(frames)].join(" | ")))
+        end
       end
 
       # A message that may come very often. The first of a name is written at once; those of each following second are
@@ -128,6 +136,16 @@ module NeverBlock
       end
 
       private
+
+      # Requests have their paths as names.
+      def summary(tasks)
+        oldest = tasks.max_by(&:age)
+        return LogText.line(oldest.inspect) if tasks.one?
+        names = tasks.map(&:name).tally.sort_by { |_, count| -count }
+        told = names.first(NAMES).map { |name, count| "#{count} #{name.inspect}" }
+        told << "#{names.size - NAMES} other names" if names.size > NAMES
+        LogText.line("#{tasks.size} tasks (#{told.join(", ")}), the oldest, of #{oldest.age.round(1)} s: #{oldest.inspect}")
+      end
 
       def begin_flood(name, message)
         @bell << true if @bell && !@bell.closed? && @floods.empty?

@@ -86,7 +86,7 @@ module NeverBlock
         @later = [event, *details] if action == LATER
         @state = following if following
         act(action, event, details)
-        catch_up if @state == REST
+        catch_up if following && @state == REST
       end
 
       # @return [String, nil] the event that was put off

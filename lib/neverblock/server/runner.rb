@@ -19,11 +19,14 @@ module NeverBlock
     #
     #   Runner.new(configuration).call { Server.new(load_app, configuration) }   # => true: no request was cancelled
     #
-    # {RunnerTable} says what it does at a signal; its actions are methods here. Without `launch` it does not handle
-    # USR1 and USR2.
+    # {RunnerTable} says what it does at a signal; its actions are methods here. Without `launch` it refuses USR1 and
+    # USR2, unless the program handles them itself.
     # @api private
     class Runner
       SIGNALS = %w[TERM INT].freeze
+      # Stop a process that uses its terminal in the background, so they are left to a process with a terminal.
+      OF_TERMINALS = %w[TTIN TTOU].freeze
+      LOADS = %w[USR1 USR2].freeze
       # Seconds for which idle connections stay open before a restart: closing at once could cross a request that is on
       # its way. The restart waits for them.
       KEEPALIVE_GRACE = 1
@@ -175,6 +178,19 @@ module NeverBlock
       def reopen_logs(_name) = @server.reopen_logs
 
       # @api private
+      # Called in the signal's handler: the loop may be blocked.
+      # @return [void]
+      def tell_backtraces(_name)
+        log = @server&.events&.error_log || ErrorLog.early
+        log.backtraces(@thread, Loops.all.find { |one| one.thread.equal?(@thread) }&.tasks || [])
+      end
+
+      # @api private
+      # @param name [String]
+      # @return [void]
+      def refuse_workers(name) = say("#{name} has no effect: a single process has no workers (workers 0)", as: :warn)
+
+      # @api private
       # @param words [String] how a sidecar ended; {Cluster::Sidecar} starts it again
       # @return [void]
       def start_again(words) = say("#{words}; it is started again", as: :warn)
@@ -225,14 +241,17 @@ module NeverBlock
       end
 
       def trap_all
-        @trapped = [*SIGNALS, "HUP", *(%w[USR1 USR2] if @launch)]
-        @trapped.to_h { |name| [name, trap(name) { signalled(name) }] }
+        @thread = Thread.current
+        @trapped = [*SIGNALS, "HUP", "QUIT", *LOADS, *(OF_TERMINALS unless $stdin.tty?)]
+        @trapped.to_h { |name| [name, trap(name) { signalled(name) }] }.each do |name, own|
+          trap(name, own) if !@launch && LOADS.include?(name) && Proc === own
+        end
       end
 
       # A signal handler: nothing here may take a lock. The second TERM or INT cancels requests without waiting for the
       # loop. The third one is left to the kernel: Ruby's own handlers raise, and the app could rescue that.
       def signalled(name)
-        return on(name, name) if @loading
+        return on(name, name) if @loading || name == "QUIT"
         @signals << name
         return unless SIGNALS.include?(name) && (@terminations += 1) == 2
         SIGNALS.each { |one| trap(one, "SYSTEM_DEFAULT") }

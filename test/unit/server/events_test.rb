@@ -104,7 +104,23 @@ class ServerEventsTest < Minitest::Test
     assert(lines.drop(1).any? { |line| line.match?(/backtrace: #<NeverBlock::Task "sick" waiting for .*> \| .*events_test\.rb/) }, lines.join)
   end
 
+  # A thousand requests that wait for the same have one line.
+  def test_equal_backtraces_are_one_line
+    events = events()
+    in_loop(exit: :cancel) do
+      "a".upto("l") { |name| spawn_sleepers("/#{name}", 1) }
+      spawn_sleepers("/many", 30)
+      NB.pass
+      events.error_log.backtraces(Thread.current, NeverBlock.tasks)
+    end
+    lines = log("error").lines.grep(/backtrace: \d+ tasks/)
+    assert_equal 1, lines.size
+    assert_match(%r{42 tasks \(30 "/many", (1 "/\w", ){9}3 other names\), the oldest, of \d+\.\d s: #<NeverBlock::Task "/a" waiting for .*> \| .*events_test\.rb}, lines.first)
+  end
+
   private
+
+  def spawn_sleepers(name, count) = count.times { NB.spawn(name:) { sleep } }
 
   def events(**settings)
     settings = {error_log: "#{@folder}/log/error.log", access_log_to: "#{@folder}/log/access.log", **settings}

@@ -59,7 +59,7 @@ class ServerMachineTest < Minitest::Test
   # Every trapped signal has a row.
   def test_signals
     assert_empty Server::Cluster::Supervisor::SIGNALS - Server::Cluster::SupervisorTable.events
-    assert_empty %w[TERM INT HUP USR1 USR2] - Server::RunnerTable.events
+    assert_empty %w[TERM INT HUP QUIT TTIN TTOU USR1 USR2] - Server::RunnerTable.events
   end
 
   def test_the_last_of_what_is_to_be_done_later_is_done

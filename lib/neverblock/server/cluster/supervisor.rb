@@ -45,7 +45,7 @@ module NeverBlock
       # {Deployment}.
       # @api private
       class Supervisor
-        SIGNALS = %w[TERM INT USR1 USR2 HUP TTIN TTOU].freeze
+        SIGNALS = %w[TERM INT USR1 USR2 HUP QUIT TTIN TTOU].freeze
         # Seconds between two checks whether all workers are ready.
         LOOK = 0.01
         # The machine's states in /stats; all others are serving, or down without a ready worker.
@@ -253,6 +253,10 @@ module NeverBlock
 
         # @return [void]
         def reopen_logs = spawn("logs") { reopen }
+
+        # Workers, and templates that load the app, write what they do.
+        # @return [void]
+        def ask_for_backtraces = [*@workers.all, *@templates.loading].each { |child| child.signal(:QUIT) }
 
         # @return [void]
         def add_worker = @workers.add

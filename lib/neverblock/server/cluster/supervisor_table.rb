@@ -19,6 +19,7 @@ module NeverBlock
         | USR1                | later                    | load → reloading            | later              |
         | USR2                | later                    | load → restarting           | later              |
         | HUP                 | reopen logs              | reopen logs                 | reopen logs        |
+        | QUIT                | ask for backtraces       | ask for backtraces          | ask for backtraces |
         | TTIN                | add worker               | add worker                  | add worker         |
         | TTOU                | remove worker            | remove worker               | remove worker      |
         | app loaded          | begin serving            | replace workers → reloading | replace workers    |
@@ -31,23 +32,24 @@ module NeverBlock
         | worker asked to end | replace worker           | replace worker              | replace worker     |
         | sidecar ended       | start again              | start again                 | start again        |
       UP
-        | event               | restarting               | handing over       | draining    |
-        | ------------------- | ------------------------ | ------------------ | ----------- |
-        | TERM, INT           | drain → draining         | drain → draining   | escalate    |
-        | USR1                | later                    | later              | ignore      |
-        | USR2                | later                    | later              | ignore      |
-        | HUP                 | reopen logs              | reopen logs        | reopen logs |
-        | TTIN                | add worker               | add worker         | ignore      |
-        | TTOU                | remove worker            | remove worker      | ignore      |
-        | app loaded          | hand over → handing over | never              | discard     |
-        | load failed         | keep old → serving       | never              | ignore      |
-        | all workers serve   | announce ready           | ignore             | ignore      |
-        | workers replaced    | ignore                   | ignore             | ignore      |
-        | handover failed     | never                    | keep old → serving | ignore      |
-        | template ended      | ignore                   | ignore             | ignore      |
-        | worker ended        | report exit              | report exit        | report exit |
-        | worker asked to end | replace worker           | replace worker     | ignore      |
-        | sidecar ended       | start again              | ignore             | start again |
+        | event               | restarting               | handing over       | draining           |
+        | ------------------- | ------------------------ | ------------------ | ------------------ |
+        | TERM, INT           | drain → draining         | drain → draining   | escalate           |
+        | USR1                | later                    | later              | ignore             |
+        | USR2                | later                    | later              | ignore             |
+        | HUP                 | reopen logs              | reopen logs        | reopen logs        |
+        | QUIT                | ask for backtraces       | ask for backtraces | ask for backtraces |
+        | TTIN                | add worker               | add worker         | ignore             |
+        | TTOU                | remove worker            | remove worker      | ignore             |
+        | app loaded          | hand over → handing over | never              | discard            |
+        | load failed         | keep old → serving       | never              | ignore             |
+        | all workers serve   | announce ready           | ignore             | ignore             |
+        | workers replaced    | ignore                   | ignore             | ignore             |
+        | handover failed     | never                    | keep old → serving | ignore             |
+        | template ended      | ignore                   | ignore             | ignore             |
+        | worker ended        | report exit              | report exit        | report exit        |
+        | worker asked to end | replace worker           | replace worker     | ignore             |
+        | sidecar ended       | start again              | ignore             | start again        |
       CHANGING
     end
   end

@@ -26,6 +26,14 @@ module NeverBlock
         GRACE = 8
         # Signals that only the supervisor acts on; a terminal sends some of them to all processes.
         SIGNALS = %w[INT TERM HUP USR1 USR2].freeze
+        # The same, but without a handler they stop a process that uses its terminal in the background.
+        OF_TERMINALS = %w[TTIN TTOU].freeze
+
+        # Handlers that do nothing: child processes of the app would inherit "IGNORE".
+        # @return [void]
+        def self.leave_signals_to_the_supervisor
+          [*SIGNALS, *(OF_TERMINALS unless $stdin.tty?)].each { |name| trap(name) {} }
+        end
 
         # @param channel [Channel] to the supervisor
         # @param sockets [Sockets]
@@ -45,7 +53,8 @@ module NeverBlock
         # @return [Integer] the exit status
         def run
           Process.setproctitle("neverblock #{VERSION}: template")
-          SIGNALS.each { |name| trap(name) {} }
+          Template.leave_signals_to_the_supervisor
+          trap("QUIT") { (@events&.error_log || ErrorLog.early).backtraces(Thread.main, []) }
           return 1 unless load_app
           until @dismissed && @workers.empty?
             @latest ? sleep(LOOK) : @channel.io.wait_readable(LOOK) && process_message

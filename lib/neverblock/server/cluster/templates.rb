@@ -98,9 +98,11 @@ module NeverBlock
         # @return [Boolean]
         def present? = !@present.nil? && !@present.ended?
 
-        # Kills those that are still loading.
+        # @return [Array<TemplateProcess>] those that load the app
+        def loading = @all.reject(&:ready?)
+
         # @return [void]
-        def give_up_loading = @all.each { |template| template.signal(:KILL) unless template.ready? }
+        def give_up_loading = loading.each { |template| template.signal(:KILL) }
 
         # @return [void]
         def dismiss_all = @all.each(&:dismiss)

@@ -75,12 +75,10 @@ module NeverBlock
           end
         end
 
-        # A terminal sends INT to all processes, and the supervisor acts on it. Signals for the supervisor do nothing
-        # here. They have empty handlers: child processes of the app would inherit "IGNORE". QUIT comes when the loop is
-        # blocked, so the backtraces are written in its handler.
+        # QUIT comes when the loop is blocked, so the backtraces are written in its handler.
         def catch_signals
           terminations = Thread::Queue.new
-          (Template::SIGNALS - %w[TERM]).each { |name| trap(name) {} }
+          Template.leave_signals_to_the_supervisor
           trap("TERM") { terminations << true }
           trap("QUIT") { @events.error_log.backtraces(Thread.main, NeverBlock.tasks) }
           terminations

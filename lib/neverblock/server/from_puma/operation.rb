@@ -49,7 +49,7 @@ module NeverBlock
 
         word :drain_on_shutdown, "Needs nothing: requests that the kernel has accepted are answered."
         word :shutdown_debug, "Needs nothing: the error log has the number of running requests; " \
-          "QUIT makes a worker write the backtraces of all its fibers."
+          "QUIT writes the backtraces of all fibers to it."
         word :raise_exception_on_sigterm,
           "Has no counterpart: TERM raises nothing, and the status is 0 when no request was cancelled."
         word :restart_command, "Has no counterpart: USR2 starts the same command again."

@@ -25,6 +25,7 @@ module NeverBlock
   #   getaddrinfo.rb        services by name, addresses with an interface
   #   getnameinfo.rb        names of addresses
   #   handle_interrupt.rb   masks of Thread.handle_interrupt, per task
+  #   isolation.rb          Active Support's state by fiber, wherever it is loaded
   #   open.rb               File.open of regular files
   #   pwrite.rb             IO#pwrite
   #   tcp_socket.rb         TCPSocket.new by name
@@ -75,6 +76,7 @@ require_relative "patches/fsync"
 require_relative "patches/getaddrinfo"
 require_relative "patches/getnameinfo"
 require_relative "patches/handle_interrupt"
+require_relative "patches/isolation"
 require_relative "patches/open"
 require_relative "patches/pwrite"
 require_relative "patches/tcp_socket"
@@ -83,8 +85,8 @@ require_relative "patches/zlib"
 
 module NeverBlock
   module Patches
-    ALL = [Chdir, Close, CopyStream, Daemon, Flock, Fork, Fsync, Getaddrinfo, Getnameinfo, HandleInterrupt, Open,
-      Pwrite, TCPSocket, TimedWait, Zlib].freeze
+    ALL = [Chdir, Close, CopyStream, Daemon, Flock, Fork, Fsync, Getaddrinfo, Getnameinfo, HandleInterrupt, Isolation,
+      Open, Pwrite, TCPSocket, TimedWait, Zlib].freeze
     # Shareable between Ractors, because classes and modules are.
     TARGETS = needed.flat_map { |patch| patch.targets.to_a.map(&:freeze) }.freeze
     private_constant :ALL, :TARGETS

@@ -31,7 +31,7 @@ module NeverBlock
     config.neverblock.action_caching_personal = [] # further methods of controllers that give the user
     config.neverblock.revision = nil # what Revision finds
 
-    # All requests run on one thread, so state per thread would be shared. An app with another level gets a warning.
+    # All requests run on one thread, so state per thread would be shared. An app with another level is not served.
     config.active_support.isolation_level = :fiber
 
     generators { require "generators/neverblock/install/install_generator" }
@@ -89,7 +89,10 @@ module NeverBlock
 
     # @api private
     # Reopens Rails' log file together with the server's log.
+    # @raise [ConfigurationError] if the app has set the wrong isolation level
     def self.prepare_to_serve(app)
+      require_relative "active_record/fiber_isolation"
+      FiberIsolation.check
       require_relative "server/events"
       Server::Events.on_reopen { ::Rails.logger.reopen if ::Rails.logger.respond_to?(:reopen) }
       require_relative "railtie/advice"

@@ -75,6 +75,7 @@ module NeverBlock
     # @raise [ClosedError] if it serves already
     def start
       raise ClosedError, "this server serves already, at #{addresses.join(", ")}: stop it first" if serving?
+      Patches::Isolation.provide # here: it may have a thread of its own, and the app's state is this one's
       @events ||= Events.new(@configuration)
       service = Service.new(@app, @configuration, @events, **{binder: @binder, yields: @yields}.compact)
       service.open

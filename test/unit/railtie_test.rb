@@ -20,7 +20,6 @@ class RailtieTest < Minitest::Test
   end
 
   def test_wrong_settings_are_named_with_the_remedy
-    assert_match(/isolation_level is :thread.*set it to :fiber/, advice(isolation: :thread).fetch(0))
     assert_match(/allow_concurrency is false: .*Remove/, advice(concurrency: false).fetch(0))
   end
 
@@ -83,7 +82,7 @@ class RailtieTest < Minitest::Test
     processor
   end
 
-  def advice(isolation: :fiber, concurrency: nil, gems: {}, local: false)
-    [].tap { |lines| NeverBlock::Railtie::Advice.new(App.new(Config.new(concurrency)), gems:, isolation:, local:).call { |line| lines << line } }
+  def advice(concurrency: nil, gems: {}, local: false)
+    [].tap { |lines| NeverBlock::Railtie::Advice.new(App.new(Config.new(concurrency)), gems:, local:).call { |line| lines << line } }
   end
 end

@@ -19,6 +19,7 @@ module NeverBlock
   # @yieldparam scope [Scope]
   # @return [Object] the block's value
   # @raise [DeadlockError] if every task waits and no event can wake one
+  # @raise [ConfigurationError] if Active Support keeps its state by thread, and that can't be changed any more
   # @raise [Exception] the first failure, extended with {Failure}
   def self.run(exit: :wait, on_error: :raise, patches: true, &block)
     raise ArgumentError, "NeverBlock.run needs a block" unless block
@@ -42,6 +43,7 @@ module NeverBlock
 
     # Outside of any loop: a loop on this thread, whose first task holds the scope.
     def self.outermost(exit, on_error, block)
+      Patches::Isolation.provide
       scheduler = Scheduler.kept
       loop_scope = Scope.new(scheduler)
       Fiber.set_scheduler(scheduler)

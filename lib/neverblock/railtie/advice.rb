@@ -26,30 +26,20 @@ module NeverBlock
 
       # @param app [Rails::Application]
       # @param gems [Hash{String=>Object}] the loaded gems, by name
-      def initialize(app, gems: Advice.loaded_gems, isolation: ActiveSupport::IsolatedExecutionState.isolation_level,
-        local: ::Rails.env.local?)
+      def initialize(app, gems: Advice.loaded_gems, local: ::Rails.env.local?)
         @app = app
         @gems = gems
-        @isolation = isolation
         @local = local
       end
 
       # @yieldparam line [String] a warning
       # @return [void]
       def call(&)
-        settings.each(&)
+        concurrency&.then(&)
         drivers.each(&)
       end
 
       private
-
-      def settings = [isolation, concurrency].compact
-
-      def isolation
-        return if @isolation == :fiber
-        "config.active_support.isolation_level is :#{@isolation}, but all requests run on one thread: " \
-          "they would share Current attributes and database connections. Remove that line, or set it to :fiber"
-      end
 
       def concurrency
         if @app.config.allow_concurrency == false

@@ -172,7 +172,7 @@ class ConnectedToTest < Minitest::Test
 
   def test_by_thread_it_is_rails_own
     ActiveSupport::IsolatedExecutionState.isolation_level = :thread
-    in_loop do
+    standalone do
       fiber = Fiber.new { Fiber.yield && here }
       fiber.resume
       on(shard: :eu) { assert_equal %i[eu writing], fiber.resume(true) }

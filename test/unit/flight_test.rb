@@ -185,12 +185,31 @@ class FlightTest < Minitest::Test
   # -- a flight that waits for itself
 
   def test_a_key_asked_for_inside_its_own_computation_is_an_error
-    error = assert_raises(NeverBlock::Flight::CircularError) do
-      @flight.call(:key) { @flight.call(:key) { flunk } }
+    inside = {
+      "directly" => -> { @flight.call(:key) { flunk } },
+      "in an Enumerator" => -> { Enumerator.new { |yielder| yielder << @flight.call(:key) { flunk } }.next },
+      "by way of another key" => -> { @flight.call(:other) { @flight.call(:key) { flunk } } }
+    }
+    places = {"outside of loops" => ->(&block) { block.call }, "in a task" => ->(&block) { NeverBlock.run(&block) }}
+    inside.to_a.product(places.to_a).each do |(way, ask), (place, enter)|
+      error = enter.call { outcome { @flight.call(:key) { ask.call } } }
+      assert_instance_of NeverBlock::Flight::CircularError, error, "#{way}, #{place}"
+      assert_kind_of NeverBlock::Error, error
+      assert_match(/computing :key would wait for itself/, error.message)
     end
-    assert_includes error.message, ":key"
-    assert_kind_of NeverBlock::Error, error
     assert_equal :fine, @flight.call(:key) { :fine }
+  end
+
+  def test_a_call_that_blocks_the_loop_of_its_leader_is_an_error
+    NeverBlock.run do
+      leader = ask(1) { compute { :value } }.first
+      wait_until { @runs == 1 }
+      error = outcome { NeverBlock.neverblock(false) { @flight.call(:key) { flunk } } }
+      assert_instance_of NeverBlock::Flight::CircularError, error
+      assert_match(/:key would never end: the call blocks the thread/, error.message)
+      @gate.close
+      assert_equal :value, leader.value
+    end
   end
 
   def test_two_computations_that_wait_for_each_other_are_an_error
@@ -214,19 +233,20 @@ class FlightTest < Minitest::Test
   # -- processes and mistakes
 
   def test_a_forked_child_does_not_wait_for_its_parents_leader
-    thread = asking_thread { compute { :parent } }
+    threads = Array.new(2) { asking_thread { compute { :parent } } }
+    wait_until("a follower") { @flight.waiting == 1 }
     reader, writer = IO.pipe
     pid = fork do
-      writer.write(@flight.call(:key) { :child })
+      writer.write([@flight.size, @flight.waiting, @flight.call(:key) { :child }].inspect)
       writer.close
       exit!(0)
     end
     writer.close
-    assert reader.wait_readable(10), "the child waits for a thread it does not have"
-    assert_equal "child", reader.read
+    assert reader.wait_readable(NeverBlockTest::LIMIT), "the child waits for a thread it does not have"
+    assert_equal "[0, 0, :child]", reader.read
     Process.wait(pid)
     @gate << true
-    assert_equal :parent, thread.value
+    assert_equal [:parent] * 2, threads.map(&:value)
   ensure
     reader.close
   end

@@ -11,7 +11,6 @@ module NeverBlock
       def initialize(share)
         super()
         @share = share
-        @followed = {}.compare_by_identity # fiber => the attempt that the fiber waits for
       end
 
       # @see Flight#call
@@ -25,9 +24,6 @@ module NeverBlock
         end
         attempt.value
       end
-
-      # @return [Integer]
-      def waiting = locked { @followed.size }
 
       private
 
@@ -47,7 +43,7 @@ module NeverBlock
       def register(key, mine, failed)
         locked do
           attempt = failed&.successor || running(key)
-          attempt = @running[key] = mine unless attempt&.in_this_process?
+          attempt ||= @running[key] = mine
           failed.successor = attempt if failed
           follow(key, attempt) unless attempt.equal?(mine) || attempt.over?
           attempt
@@ -57,15 +53,17 @@ module NeverBlock
       def running(key) = @running[key]&.then { |attempt| attempt unless attempt.over? }
 
       def follow(key, attempt)
-        refuse_circle(key, attempt)
+        strand = Table.strand
+        refusal = circle(attempt, strand)
+        refuse(refusal, key) if refusal
         attempt.open_gate
-        @followed[Fiber.current] = attempt
+        @waits[strand] = attempt
       end
 
       # A cancellation by force comes in spite of the lock's shield. The followers are woken nevertheless.
       def leave(key, mine)
         locked do
-          @followed.delete(Fiber.current)
+          @waits.delete(Table.strand)
           @running.delete(key) if @running[key].equal?(mine)
           mine&.close_gate
         end
@@ -73,30 +71,20 @@ module NeverBlock
         mine&.close_gate
       end
 
-      def refuse_circle(key, attempt)
-        while attempt
-          raise CircularError, Table.circle(key) if attempt.leader.equal?(Fiber.current)
-          attempt = @followed[attempt.leader]
-        end
-      end
-
       # The work of one leader. It ends without a result if it has neither a value nor an error.
       class Attempt
-        attr_reader :leader, :value, :error
+        attr_reader :runner, :loop_thread, :value, :error
         attr_accessor :successor
 
         def initialize
-          @leader = Fiber.current
-          @process = Process.pid
+          @runner = Table.strand
+          @loop_thread = Thread.current if Task === @runner
           @answered = @over = false
         end
 
         def answered? = @answered
 
         def over? = @over
-
-        # A leader in the parent process gives no result in a forked child.
-        def in_this_process? = @process == Process.pid
 
         def run
           @value = yield

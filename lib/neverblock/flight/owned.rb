@@ -23,7 +23,6 @@ module NeverBlock
         super()
         @max_waiting = max_waiting
         @cancels = abandoned == :cancel
-        start_afresh
       end
 
       # @see Flight#call
@@ -37,9 +36,6 @@ module NeverBlock
           "cancelled, its thread killed, or its loop ended#{" (#{work.ended_by.message})" if work.ended_by}. " \
           "Call again", cause: work.ended_by
       end
-
-      # @return [Integer]
-      def waiting = locked { (@process == Process.pid) ? @waits.size : 0 }
 
       # Called by a work when it begins.
       # @param work [Work]
@@ -73,17 +69,10 @@ module NeverBlock
         Scheduler.uninterrupted { super(&block) }
       end
 
-      # In a forked child the parent's computations never end.
-      def start_afresh
-        @process = Process.pid
-        @running.clear
-        @waits = {}.compare_by_identity # strand => the work that the strand waits for
-      end
-
       # @param failed [Work, nil] that has ended without a result, after this caller had waited for it
       # @return [Work] that is over
       def board(key, failed, &compute)
-        seat = Seat.new(strand)
+        seat = Seat.new(Table.strand)
         work = take(seat, key, failed)
         if seat.leads
           work.start(&compute)
@@ -99,7 +88,6 @@ module NeverBlock
       def take(seat, key, failed)
         work = refusal = nil
         locked do
-          start_afresh unless @process == Process.pid
           work = failed&.successor || running(key) || add(seat, key)
           failed.successor = work if failed
           next if work.over?
@@ -145,31 +133,12 @@ module NeverBlock
         @running.delete(work.key) if @running[work.key].equal?(work)
       end
 
-      # Code of one task waits for one thing at a time, also in the task's inner fibers. So does a thread outside of
-      # loops. The fibers of a foreign scheduler are known as such only.
-      def strand = Task.current || (Fiber.current_scheduler ? Fiber.current : Thread.current)
-
-      def circle(work, strand)
-        held = Thread.current unless Fiber.current_scheduler
-        while work
-          return :circle if work.runner.equal?(strand)
-          return :held if held&.equal?(work.loop_thread)
-          work = @waits[work.runner]
-        end
-      end
-
       def overload(work) = (:overload if work.waiting >= @max_waiting)
 
       def refuse(refusal, key)
-        case refusal
-        when :circle then raise CircularError, Table.circle(key)
-        when :held
-          raise CircularError, "computing #{key.inspect} would never end: the call blocks the thread whose loop " \
-            "computes it. Call outside of NeverBlock.neverblock(false)"
-        else
-          raise OverloadError, "#{@max_waiting} callers wait for #{key.inspect} already. Call again later, or raise " \
-            "max_waiting: of the Flight"
-        end
+        return super unless refusal == :overload
+        raise OverloadError, "#{@max_waiting} callers wait for #{key.inspect} already. Call again later, or raise " \
+          "max_waiting: of the Flight"
       end
     end
     private_constant :Owned

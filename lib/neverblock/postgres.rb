@@ -37,7 +37,7 @@
 #     session_defaults.rb     before it serves; local_settings.rb: settings of one transaction
 #     upkeep.rb               between two users: session_reset.rb, resets.rb; audit.rb: is anything left?
 #     guard.rb                leaks of shared statements; reported.rb: reported settings; inquiry.rb: why one changed
-#     definitions.rb          after changes of tables and functions
+#     definitions.rb          after changes of tables and functions; alteration.rb: has a statement changed one?
 #
 #     How do connections begin and end?
 #     connection_factory.rb   opens them; safety_checks.rb, pgbouncer.rb: checks; backoff.rb: pauses after failures
@@ -80,6 +80,7 @@ module NeverBlock
     require_relative "postgres/tally"
     require_relative "postgres/holder"
     require_relative "postgres/request"
+    require_relative "postgres/alteration"
     require_relative "postgres/statement"
     require_relative "postgres/read"
     require_relative "postgres/checkout_request"
@@ -338,7 +339,8 @@ module NeverBlock
       alone = !(fingerprint && @multiplexer.timings.fast?(fingerprint))
       kind = classification.kind
       @multiplexer.run(
-        Statement.new(sql, params, session_defaults: SessionDefaults::EMPTY, fingerprint:, alone:, kind:, doubt:)
+        Statement.new(sql, params, session_defaults: SessionDefaults::EMPTY, fingerprint:, alone:, kind:, doubt:,
+          judged: @multiplexer.judges?(kind))
       )
     end
   end

@@ -157,6 +157,20 @@ class MySQLTest < Minitest::Test
     end
   end
 
+  # A text that the classifier does not understand, with a "@".
+  def test_a_view_that_gets_another_text_with_a_definer
+    with_mysql(connections: 1) do |database|
+      connections = database.connections([])
+      database.query("create or replace view nb.changing as select 1 as n")
+      assert_equal :read, connections.classify("select n from nb.changing").kind
+      user, host = one(database.query("select current_user()")).split("@")
+      database.query("alter definer = `#{user}`@`#{host}` view nb.changing as select last_insert_id() as n")
+      assert_match(/is a view/, connections.classify("select n from nb.changing").reason)
+    ensure
+      database.query("drop view if exists nb.changing")
+    end
+  end
+
   # Where it is not built in, as rank is in MySQL 5.7.
   def test_a_stored_function_with_the_name_of_a_built_in_one
     with_mysql(connections: 1) do |database|

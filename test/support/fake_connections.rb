@@ -58,7 +58,9 @@ module NeverBlockTest
 
     def defaults = NeverBlock::Postgres::SessionDefaults::EMPTY
 
-    def statement(sql, *params, **) = NeverBlock::Postgres::Statement.new(sql, params, session_defaults: defaults, **)
+    def statement(sql, *params, judged: true, **)
+      NeverBlock::Postgres::Statement.new(sql, params, session_defaults: defaults, judged:, **)
+    end
 
     # @yieldparam sql [String] as for {FakePg}
     def connection(pg = nil, owner: @owner, **, &server)

@@ -287,7 +287,8 @@ module NeverBlock
         result = send_statement(connection, sql, classification)
         @residue.ran(result.last_insert_id)
         connection.isolation = nil if classification.kind == :begin
-        connections.defined(sql) if classification.kind == :definition
+        # One that is not understood may be a definition too, such as ALTER DEFINER=… VIEW.
+        connections.defined(sql) if classification.kind == :definition || classification.kind == :session
         result
       end
 

@@ -115,7 +115,7 @@ module NeverBlock
       # Delivers the result, unless the statement was cancelled for others.
       def over(connection, statement)
         unless connection.relieving && statement.cancelled? && !statement.abandoned? &&
-            !@overtime&.end?(connection, statement)
+            !@overtime&.end?(connection, statement) && statement.displaceable?
           @tally.answered(connection.holder) unless statement.kind == :own
           return conclude(statement)
         end

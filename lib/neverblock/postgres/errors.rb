@@ -16,24 +16,29 @@ module NeverBlock
       def self.of(cause) = new("#{cause.message.strip} #{OutcomeNote::WORDS}\n")
     end
 
-    # The statement ran longer than `query_timeout`, and the server has cancelled it: it has not taken effect. It has
-    # the `result` of the server's error, and our message.
+    # The statement ran longer than `query_timeout`, and the server has cancelled it: it has not taken effect in its
+    # database; what its functions did outside of their transaction, as by dblink, stays. It has the `result` of the
+    # server's error, and our message, which says which it is.
     class QueryTimeout < PG::QueryCanceled
       include Error
-
-      # Statements of which a cancel undoes only a part.
-      PARTLY = /\A[\s(]*(?:vacuum|analyze|cluster|reindex|call|do)\b|\bconcurrently\b/i
-      private_constant :PARTLY
 
       # @api private
       # @param limit [Numeric] seconds
       # @param sql [String]
       # @param result [PG::Result, nil] the server's
+      # @param harmless [Boolean] as {Statement#harmless?}
       # @return [QueryTimeout]
-      def self.of(limit, sql, result)
-        effect = PARTLY.match?(sql.b) ? "the changes that it had committed before stay" : "it has not taken effect"
-        new("#{words(limit, sql)}. The server has cancelled it: #{effect}. Make it faster, or raise the limit", result:)
+      def self.of(limit, sql, result, harmless:)
+        new("#{words(limit, sql)}. The server has cancelled it: #{effect(sql, harmless)}. Make it faster, or raise " \
+          "the limit", result:)
       end
+
+      def self.effect(sql, harmless)
+        return "the changes that it had committed before stay" if Statement.partly?(sql)
+        return "it has not taken effect" if harmless
+        "what it has changed is undone; only what functions did outside of its transaction, as by dblink, would stay"
+      end
+      private_class_method :effect
 
       # @api private
       # @return [String]

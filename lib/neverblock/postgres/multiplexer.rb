@@ -102,6 +102,11 @@ module NeverBlock
       # @return [Catalogue, nil] nil behind a PgBouncer in transaction mode, where sessions are not ours
       attr_reader :catalogue
 
+      # @param kind [Symbol] of a {Classification}
+      # @return [Boolean] whether all that such statements reach is known, with the {#catalogue}'s doubt. Behind a
+      #   PgBouncer in transaction mode reads are trusted
+      def judges?(kind) = @catalogue ? SharingPolicy.kind(kind).judged : kind == :read
+
       # @return [Integer] how many database clusters the connections have reached so far, one after the other
       def clusters = @server_history.clusters
 
@@ -239,7 +244,7 @@ module NeverBlock
 
       # Reads the catalogue. It changes nothing, so it is repeated if its connection is lost.
       def question(sql, session_defaults, left = RETRIES)
-        run(Statement.new(sql, session_defaults:, opening: Catalogue::OPENING, alone: true)
+        run(Statement.new(sql, session_defaults:, opening: Catalogue::OPENING, alone: true, judged: true)
           .tap { |statement| statement.gathered = false })
       rescue OutcomeUnknown
         raise if left.zero?

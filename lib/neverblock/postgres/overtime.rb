@@ -56,7 +56,7 @@ module NeverBlock
       # @return [Boolean] whether it had exceeded its limit, with which it then fails; false: cancelled for others
       def end?(connection, statement)
         return false unless @late[connection]&.is?(statement)
-        statement.refuse(confirmed(statement.sql, statement.error))
+        statement.refuse(confirmed(statement.sql, statement.error, statement.harmless?))
         true
       end
 
@@ -68,7 +68,7 @@ module NeverBlock
         connection.flush
         late = read(connection, statement)
         statement.fail(OutcomeUnknown.of(connection.broken)) unless statement.done?
-        statement.refuse(confirmed(statement.sql, statement.error)) if late && statement.cancelled?
+        statement.refuse(confirmed(statement.sql, statement.error, statement.harmless?)) if late && statement.cancelled?
       rescue IOError, SystemCallError => error
         connection.break_off(error)
       end
@@ -170,9 +170,9 @@ module NeverBlock
 
       def break_off(connection) = @upkeep.discard(connection)
 
-      def confirmed(sql, result)
+      def confirmed(sql, result, harmless = false)
         @tally.timed_out += 1
-        QueryTimeout.of(@limit, sql, result)
+        QueryTimeout.of(@limit, sql, result, harmless:)
       end
 
       def unconfirmed(sql)

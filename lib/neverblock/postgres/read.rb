@@ -66,7 +66,7 @@ module NeverBlock
       def become(connection, at)
         @statement = Statement.allocate.set_up(Statement.own(@sql), @fingerprint ? @params : Statement.own(@params),
           session_defaults: @session_defaults, format: @format, encoders: @encoders, types: @types, key: @key,
-          since: @since, fingerprint: @fingerprint, cluster: @cluster, kind: @kind)
+          since: @since, fingerprint: @fingerprint, cluster: @cluster, kind: @kind, judged: true)
         @statement.of(@fiber, @loop)
         @statement.sending(false)
         @statement.connection = connection

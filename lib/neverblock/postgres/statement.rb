@@ -29,23 +29,20 @@ module NeverBlock
         .compare_by_identity.freeze
       private_constant :PLAIN
 
-      # Command tags of definitions (DDL), and of statements that may contain some.
-      ALTERING = /\A(?:ALTER|CREATE|DROP|IMPORT|DO|CALL)\b/
-      # Definitions that other sessions never see.
-      TEMPORARY = /\A\s*create\s+(?:or\s+replace\s+)?(?:(?:local|global)\s+)?temp/i
-      # Words of definitions, for texts of several statements: the server reports only the last command tag.
-      DEFINING = /\b(?:alter|call|create|do|drop|execute|import)\b/i
-      private_constant :ALTERING, :TEMPORARY, :DEFINING
-
-      # Statements that a cancel undoes completely. CREATE INDEX CONCURRENTLY, for example, is not one.
+      # Statements that a cancel undoes completely, unless they reach functions that may act outside of their
+      # transaction. CREATE INDEX CONCURRENTLY, for example, is not one.
       UNDONE_BY_CANCEL = /\A[\s(]*(?:select|insert|update|delete|merge|with|values|table)\b/i
+      # Statements of which an error or a cancel undoes only a part; behind comments.
+      PARTLY = %r{
+        \A(?:[\s(]|--[^\n]*\n|/\*.*?\*/)*(?:vacuum|analyze|analyse|cluster|reindex|call|do)\b|\bconcurrently\b
+      }imx
       # SQLSTATE query_canceled.
       CANCELLED = "57014"
 
       # Factor by which a statement that was cancelled for others may run longer the next time. The sum of its attempts
       # stays within twice the last.
       PATIENCE_FACTOR = 2
-      private_constant :UNDONE_BY_CANCEL, :CANCELLED, :PATIENCE_FACTOR
+      private_constant :UNDONE_BY_CANCEL, :PARTLY, :CANCELLED, :PATIENCE_FACTOR
 
       # Steps of a statement's group of messages, before its Sync.
       RUN = %i[run].freeze
@@ -106,12 +103,16 @@ module NeverBlock
       # @return [String, nil] why it may leave session state although its text shows none: {Catalogue}
       attr_reader :doubt
 
+      # @return [Boolean] whether all that it reaches is known to act inside of its transaction alone
+      def harmless? = @judged && @doubt.nil?
+
       def initialize(...) = set_up(...)
 
       # The hot path allocates and then calls this: Class#new makes a Hash of the keywords, a call from Ruby does not.
       # @return [self]
       def set_up(sql, params = NONE, session_defaults:, format: 0, types: nil, encoders: nil, key: nil, since: 0.0,
-        fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil, doubt: nil)
+        fingerprint: nil, opening: nil, notices: nil, alone: false, kind: :read, cluster: nil, doubt: nil,
+        judged: false)
         @sql = sql
         @params = (encoders.nil? || PG::TypeMapAllStrings === encoders) ? texts(params) : params
         @session_defaults = session_defaults
@@ -125,6 +126,7 @@ module NeverBlock
         @notices = notices
         @alone = alone
         @doubt = doubt
+        @judged = judged
         @kind = kind
         @cluster = cluster
         @loop = Scheduler.current
@@ -224,7 +226,7 @@ module NeverBlock
       # @param exception [Exception]
       def refuse(exception) = @refusal ||= exception
 
-      # @return [Boolean] whether it must be sent once more, without a name. It was not executed, because the name did
+      # @return [Boolean] whether it must be sent once more, without a name. It was not executed, because its name did
       #   not exist or its plan was older than a change of the table
       def resend?
         return false if @resent || @key.nil? || @opening || !nameless?(@error)
@@ -232,10 +234,14 @@ module NeverBlock
         @resent = true
       end
 
-      # @return [Boolean] whether it may be cancelled for others, and sent again
+      # @return [Boolean] whether it may be cancelled for others, and sent again: it is known that a cancel undoes it
       def displaceable?
-        @kind == :read || (@kind != :own && UNDONE_BY_CANCEL.match?(@sql.b)) # texts may be of any bytes
+        harmless? && (@kind == :read || UNDONE_BY_CANCEL.match?(@sql.b)) # texts may be of any bytes
       end
+
+      # @param sql [String] of any bytes
+      # @return [Boolean] whether parts of it may have been committed although it has failed
+      def self.partly?(sql) = PARTLY.match?(sql.b)
 
       # @return [Boolean] whether the server has cancelled it
       def cancelled? = !@error.nil? && @error.error_field(PG::PG_DIAG_SQLSTATE) == CANCELLED
@@ -285,15 +291,14 @@ module NeverBlock
       # @return [String, nil] the server's command tag; nil if it failed or was not sent
       def tag = (@result&.cmd_status unless @error)
 
-      # @return [Boolean] whether its command tag says that it may have changed a definition
-      def alters? = @kind != :read && ALTERING.match?(tag.to_s)
+      # @return [Boolean] whether it may have changed a definition
+      def alters?
+        return false if @kind == :read
+        @error ? Statement.partly?(@sql) : !@result.nil? && Alteration.by?(@sql, tag)
+      end
 
       # @return [Boolean] whether other sessions may see that change
-      def defines? = alters? && !TEMPORARY.match?(sql.b) # texts may be of any bytes
-
-      # @param sql [String] a text of several statements
-      # @return [Boolean] whether it may contain a definition
-      def self.defining?(sql) = DEFINING.match?(sql.b)
+      def defines? = alters? && Alteration.lasting?(sql)
 
       # Its outcome is final: wakes its fiber.
       def finish
@@ -351,7 +356,9 @@ module NeverBlock
 
       private
 
+      # Not an error of another prepared statement, which a function had executed: it may have acted before that.
       def nameless?(error)
+        return if error.error_field(PG::PG_DIAG_CONTEXT)
         case error.error_field(PG::PG_DIAG_SQLSTATE)
         when "26000" then true
         when "0A000" then error.error_field(PG::PG_DIAG_SOURCE_FUNCTION) == "RevalidateCachedQuery"

@@ -50,6 +50,38 @@ class PostgresReachCatalogueTest < Minitest::Test
     end
   end
 
+  # Its command tag is SELECT.
+  def test_a_materialized_view_is_a_definition
+    with_database(connections: 3) do |database|
+      in_loop do
+        assert shared?(database, "select * from plain")
+        database.exec("create materialized view own.made as select 1 as id")
+        assert_predicate catalogue(database), :wanted?
+      end
+    end
+  end
+
+  # The catalogue is read between the two phases too, without the change.
+  slow "starts a server that has prepared transactions"
+  def test_a_definition_is_committed_in_the_second_phase
+    NeverBlockTest::PostgresServer.open(max_prepared_transactions: 1) do |server|
+      server.query("create view kept as select 1 as id; create function sly() returns int language plpgsql as $$ begin return 1; end $$")
+      with_database(connections: 3, target: server.url) do |database|
+        in_loop do
+          assert shared?(database, "select * from kept")
+          database.connect do |connection|
+            connection.exec("begin")
+            connection.exec("create or replace view kept as select sly() as id")
+            connection.exec("prepare transaction 'kept'")
+          end
+          assert shared?(database, "select 1 as plain")
+          database.exec("commit prepared 'kept'")
+          refute shared?(database, "select * from kept")
+        end
+      end
+    end
+  end
+
   # Statements that arrive during the read use the old snapshot.
   def test_a_definition_of_others_is_seen_when_the_answer_expires
     with_database(connections: 3) do |database|

@@ -91,6 +91,37 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
+  # A trigger or a view may call a function that acts outside of its transaction: that would happen twice.
+  slow "its statements wait for three times as long as it takes to be cancelled for others"
+  def test_statements_whose_functions_may_act_elsewhere_run_once
+    server = NeverBlockTest::Database.server
+    ask(<<~SQL)
+      create extension if not exists dblink schema relief;
+      create function relief.audit() returns int language plpgsql as $$ begin
+        perform relief.dblink_exec('host=#{server.folder} port=#{server.port} user=postgres dbname=postgres', 'insert into relief.free values (0)');
+        return (select n from relief.locked);
+      end $$;
+      create function relief.audited() returns trigger language plpgsql as $$ begin new.n = relief.audit(); return new; end $$;
+      create trigger audited before insert on relief.written for each row execute function relief.audited();
+      create view relief.audit as select relief.audit() as n;
+    SQL
+    ["insert into relief.written values (7) returning n", "select n from relief.audit"].each_with_index do |sql, before|
+      beside_a_lease(FREE) do |database, other|
+        statement = reader = nil
+        holding_the_lock(database) do
+          statement = NB.spawn { one(database.exec(sql)) }
+          pass_until("its wait for the lock") { waiting == 1 }
+          reader = NB.spawn { database.exec("select 'waits for a connection'") }
+          pass_until("a while") { physical(database).any? { |real| real.head && real.running > 3 * NeverBlock::Postgres::Relief::CANCEL_AFTER } }
+        end
+        other << true
+        assert_equal "1", statement.value
+        reader.value
+        assert_equal [0, (before + 1).to_s], [database.stats[:displaced], ask("select count(*) from relief.free where n = 0")], sql
+      end
+    end
+  end
+
   # A write that shares.
   def test_a_statement_cancelled_for_others_takes_effect_once
     insert = "insert into relief.written select n from relief.locked"

@@ -205,7 +205,7 @@ class PostgresStatesTest < Minitest::Test
   end
 
   def statement(sql, params = [], **options)
-    NeverBlock::Postgres::Statement.allocate.extend(Walk::STATEMENT).set_up(sql, params, session_defaults: NeverBlock::Postgres::SessionDefaults::EMPTY, **options).tap { |one| @walked[:statement] << one }
+    NeverBlock::Postgres::Statement.allocate.extend(Walk::STATEMENT).set_up(sql, params, session_defaults: NeverBlock::Postgres::SessionDefaults::EMPTY, judged: true, **options).tap { |one| @walked[:statement] << one }
   end
 
   def terminate(connection)

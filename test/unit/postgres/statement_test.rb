@@ -62,16 +62,28 @@ class PostgresStatementTest < Minitest::Test
       {"update t set a = 1" => true, " ( select 1 )" => true, "create index concurrently i on t (a)" => false, "call p()" => false, "select \xFF" => true}.each do |sql, expected|
         assert_equal expected, statement(sql, kind: :write).displaceable?, sql
       end
-      refute_predicate statement("select 1", kind: :own), :displaceable?
+      refute_predicate NeverBlock::Postgres::Statement.orphan("select 1"), :displaceable?
+    end
+  end
+
+  # A function behind a view or a trigger may have had effects elsewhere, as by dblink.
+  def test_what_may_act_outside_of_its_transaction_is_not_cancelled_for_others
+    in_loop do
+      %i[read write].each do |kind|
+        refute_predicate statement("select * from v", kind:, doubt: "it uses view v, which calls function f()"), :displaceable?
+        refute_predicate statement("select * from v", kind:, judged: false), :displaceable?, "nobody has looked"
+      end
     end
   end
 
   def test_a_missing_name_is_sent_again_once_without_a_name
     in_loop do
-      {%w[26000] => true, %w[0A000 RevalidateCachedQuery] => true, %w[0A000 elsewhere] => false, %w[42601] => false}.each do |(state, function), expected|
+      # With a context it is an error of a function that has executed another prepared statement, after effects of its own.
+      {%w[26000] => true, %w[0A000 RevalidateCachedQuery] => true, %w[0A000 elsewhere] => false, %w[42601] => false,
+       ["26000", "FetchPreparedStatement", "a function"] => false, ["0A000", "RevalidateCachedQuery", "a function"] => false}.each do |(state, function, context), expected|
         one = sent("select $1", key: "key")
         error = failure(state)
-        error.define_singleton_method(:error_field) { |field| (field == PG::PG_DIAG_SOURCE_FUNCTION) ? function : state }
+        error.define_singleton_method(:error_field) { |field| {PG::PG_DIAG_SQLSTATE => state, PG::PG_DIAG_SOURCE_FUNCTION => function, PG::PG_DIAG_CONTEXT => context}[field] }
         one.took(error)
         assert_equal expected, one.resend? || false, "#{state} #{function}"
         next unless expected
@@ -151,8 +163,18 @@ class PostgresStatementTest < Minitest::Test
         one.took(NeverBlockTest::FakePg.ok(tag))
         assert_equal [alters, defines], [one.alters?, one.defines?], sql
       end
-      assert NeverBlock::Postgres::Statement.defining?("select 1; Drop table t")
-      refute NeverBlock::Postgres::Statement.defining?("select 1; select dropped from t")
+    end
+  end
+
+  # A procedure may have committed a definition before it failed.
+  def test_what_fails_may_have_changed_a_definition
+    in_loop do
+      {"call p()" => true, "/* a */ DO $$ $$" => true, "create view v as select 1" => false, "select 1" => false}.each do |sql, alters|
+        one = sent(sql, kind: :session)
+        refute_predicate one, :alters?, "it has not ended"
+        one.took(failure("P0001"))
+        assert_equal [alters] * 2, [one.alters?, one.defines?], sql
+      end
     end
   end
 

@@ -57,7 +57,7 @@ module NeverBlock
         # In a loop a shared statement opens it: leases may hold all connections but the one that is left to share.
         def open_one(session_defaults)
           return lease(session_defaults, purpose: "the first connection").give_back unless Scheduler.current
-          run(Statement.new("SELECT 1", session_defaults:)).clear
+          run(Statement.new("SELECT 1", session_defaults:, judged: true)).clear
         end
       end
     end

@@ -300,7 +300,7 @@ module NeverBlock
         ensure
           # Some may be definitions.
           if classification.several
-            @multiplexer.definitions.altered(lease.connection, lasting: Statement.defining?(sql))
+            @multiplexer.definitions.altered(lease.connection, lasting: Alteration.within?(sql))
           end
         end
 

@@ -83,7 +83,8 @@ module NeverBlock
           Statement.allocate.set_up(sql, params, session_defaults: @session_defaults, format:, encoders:,
             notices: @notices, cluster: @cluster, types: prepared&.types, key:, since: prepared ? prepared.at : 0.0,
             opening: @opening, fingerprint:, alone: !(fingerprint && @multiplexer.timings.fast?(fingerprint)),
-            kind: classification.kind, doubt:)
+            kind: classification.kind, doubt:,
+            judged: @multiplexer.judges?(classification.kind) && !@lease&.discards?)
         end
 
         # Why a statement may leave session state. A lease that DISCARD ALL resets anyway does not ask.

@@ -36,8 +36,9 @@ class OperationsSidecarsTest < Minitest::Test
     end
 
     define_method(:"test_a_sidecar_that_is_not_there_with_#{workers}_workers") do
-      serve(workers, "sidecar 'bin/none'\n") do |served|
+      serve(workers, "control 'control.sock'\nsidecar 'bin/none'\n") do |served|
         served.until_true("a word of it") { served.errors.include?("error: sidecar bin/none can't be started: No such file or directory") }
+        assert_match(/^  sidecar +down +bin\/none, \d restarts; the last time \(.*\) it can't be started: No such file/, served.order("status").first)
         assert_match(/200 OK/, served.get("/"))
         served.stop
       end

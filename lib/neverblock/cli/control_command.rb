@@ -213,10 +213,17 @@ module NeverBlock
             "worker #{worker[:number]}", worker[:pid], worker[:state], worker[:age], numbers[:in_flight],
             numbers[:ready] + numbers[:queued], numbers[:connections], numbers[:answered])
         end
+        rows += stats.fetch(:sidecars, []).map { |sidecar| shown_sidecar(sidecar) }
         result, message, at = stats.fetch(:load, {}).values_at(:result, :message, :at)
         reason = message.lines(chomp: true).first(2).join(": ") if result == "failed"
         failure = "the last load failed (#{at}): #{reason}" if reason
         [head, *failure, *rows].join("\n")
+      end
+
+      def shown_sidecar(sidecar)
+        command, pid, state, restarts, failure, at = sidecar.values_at(:command, :pid, :state, :restarts, :failure, :at)
+        last = ", #{restarts} restarts; the last time (#{at}) it #{failure}" if failure
+        format("  %-9s %-8s %-9s %s%s", "sidecar", pid, state, command, last)
       end
     end
   end

@@ -68,7 +68,8 @@ module NeverBlock
       # @return [void]
       def backtraces(thread, tasks)
         alike = tasks.group_by { |task| task.backtrace || [] }.sort_by { |_, group| -group.size }
-        [["runs", thread.backtrace || []], *alike.map { |frames, group| [summary(group), frames] }].each do |what, frames|
+        lines = [["runs", thread.backtrace || []], *alike.map { |frames, group| [summary(group), frames] }]
+        lines.each do |what, frames|
           @writer.immediately(entry("backtrace", [what, *shorten(frames)].join(" | ")))
         end
       end
@@ -144,7 +145,8 @@ module NeverBlock
         names = tasks.map(&:name).tally.sort_by { |_, count| -count }
         told = names.first(NAMES).map { |name, count| "#{count} #{name.inspect}" }
         told << "#{names.size - NAMES} other names" if names.size > NAMES
-        LogText.line("#{tasks.size} tasks (#{told.join(", ")}), the oldest, of #{oldest.age.round(1)} s: #{oldest.inspect}")
+        LogText.line("#{tasks.size} tasks (#{told.join(", ")}), " \
+          "the oldest, of #{oldest.age.round(1)} s: #{oldest.inspect}")
       end
 
       def begin_flood(name, message)

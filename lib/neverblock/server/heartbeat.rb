@@ -24,10 +24,12 @@ module NeverBlock
       # @param server [Server]
       # @param limit [Numeric, nil] seconds without a report after which the loop counts as blocked
       # @param loads [Loads]
+      # @param sidecars [Array<Cluster::Sidecar>]
       # @yieldparam signal [String] what an operator asks for
-      def initialize(server, limit, loads, &signalled)
+      def initialize(server, limit, loads, sidecars = [], &signalled)
         @server = server
         @loads = loads
+        @sidecars = sidecars
         @limit = limit
         @signalled = signalled
         @began = @heard = now
@@ -71,7 +73,8 @@ module NeverBlock
         state = (live? || stats[:state] != :serving) ? stats[:state] : :down
         {state: @draining ? :draining : state,
          pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
-         addresses: stats[:addresses], directory: @directory, load: @loads.to_h, workers: [worker]}
+         addresses: stats[:addresses], directory: @directory, load: @loads.to_h, workers: [worker],
+         sidecars: @sidecars.map(&:to_h)}
       end
 
       # Asks for a restart, which replaces this program if it succeeds, and waits for the result.

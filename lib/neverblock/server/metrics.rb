@@ -126,6 +126,7 @@ module NeverBlock
           add("workers", :gauge, "Workers by state.", number, state:)
         end
         stats[:workers].each { |worker| add_worker(worker) }
+        stats[:sidecars]&.each_with_index { |sidecar, number| add_sidecar(sidecar, number) }
         @families.map { |name, (type, help, samples)|
           "# HELP #{name} #{help}\n# TYPE #{name} #{type}\n#{samples.join}"
         }.join
@@ -142,6 +143,14 @@ module NeverBlock
           add("requests_refused_total", :counter, "Requests that were refused, by reason.", count, **labels, reason:)
         end
         stats.fetch(:runtime, {}).each { |source, figures| add_source(source, figures, labels) }
+      end
+
+      # Two may have the same command.
+      def add_sidecar(sidecar, number)
+        labels = {sidecar: sidecar[:command], number:}
+        add("sidecar_up", :gauge, "1 while the sidecar's process runs.", (sidecar[:state] == :running) ? 1 : 0, **labels)
+        add("sidecar_restarts_total", :counter, "Times that the sidecar has ended unasked, or could not be started.",
+          sidecar[:restarts], **labels)
       end
 
       def add_source(source, figures, labels)

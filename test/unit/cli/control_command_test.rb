@@ -41,6 +41,12 @@ class CLIControlCommandTest < Minitest::Test
     refute_includes out, "load"
   end
 
+  def test_status_has_a_line_for_each_sidecar
+    sidecars = [{command: "bin/jobs", pid: 31, state: "running", restarts: 0}, {command: "bin/css", state: "down", restarts: 2, failure: "ended (pid 9 exit 1)", at: "2026-11-21T12:00:00Z"}]
+    out = served([200, JSON.generate({**STATS, sidecars:})]) { command("status") }[1]
+    assert_equal ["  sidecar   31       running   bin/jobs\n", "  sidecar            down      bin/css, 2 restarts; the last time (2026-11-21T12:00:00Z) it ended (pid 9 exit 1)\n"], out.lines.last(2)
+  end
+
   def test_status_as_json
     assert_equal [0, "{\"state\":\"serving\"}\n"], served([200, '{"state":"serving"}']) { command("status", "--json") }.first(2)
   end

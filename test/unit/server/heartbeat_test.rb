@@ -61,7 +61,7 @@ class ServerHeartbeatTest < Minitest::Test
   def test_its_figures_are_those_of_one_worker
     clock.advance(2.34)
     stats = @heartbeat.stats
-    assert_equal({state: :serving, pid: Process.pid, version: NeverBlock::VERSION, ruby: RUBY_VERSION, addresses: %w[tcp://a:1], directory: Dir.pwd, load: {result: :loading}},
+    assert_equal({state: :serving, pid: Process.pid, version: NeverBlock::VERSION, ruby: RUBY_VERSION, addresses: %w[tcp://a:1], directory: Dir.pwd, load: {result: :loading}, sidecars: []},
       stats.except(:engine, :workers))
     worker = stats[:workers].first
     assert_equal({number: 0, pid: Process.pid, state: :serving, age: 2.3}, worker.except(:stats))

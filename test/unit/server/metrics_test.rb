@@ -27,6 +27,13 @@ class ServerMetricsTest < Minitest::Test
     assert_equal 1.5, metrics["neverblock_worker_age_seconds", worker: 1, pid: 8]
   end
 
+  def test_sidecars
+    jobs = {command: "bin/jobs", state: :running, restarts: 0}
+    metrics = read(worker, sidecars: [jobs, {**jobs, state: :down, restarts: 4}])
+    assert_equal [1, 0], [0, 1].map { |number| metrics["neverblock_sidecar_up", sidecar: "bin/jobs", number:] }
+    assert_equal 4, metrics["neverblock_sidecar_restarts_total", sidecar: "bin/jobs", number: 1]
+  end
+
   def test_two_workers_of_one_number
     metrics = read(worker({requests: 3}), worker({requests: 4}, pid: 8))
     assert_equal [7, 4], [metrics["neverblock_requests_total"], metrics["neverblock_requests_total", pid: 8]]
@@ -157,7 +164,8 @@ class ServerMetricsTest < Minitest::Test
   def test_the_page_names_all_that_there_are
     stats = {**NeverBlock.run { NeverBlock.stats }, postgres: {shop: POOL}, connection_pools: {sessions: CONNECTION_POOL}, proxy: {"http://a:1": UPSTREAM}, caches: {pages: CACHE}}
     counted = NeverBlock::Server::Metrics::SERVER.keys.to_h { |key| [key, 1] }
-    families = text(worker({**counted, refused: {bad_request: 2}, runtime: stats})).scan(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)\n/)
+    sidecars = [{command: "bin/jobs", state: :running, restarts: 0}]
+    families = text(worker({**counted, refused: {bad_request: 2}, runtime: stats}), sidecars:).scan(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)\n/)
     page = File.read(File.expand_path("../../../docs/operations.md", __dir__)).scan(/^\| `(neverblock_\w+)` \| (\w+) \| (.*) \|$/)
     assert_equal families.map { |name, help, type| [name, type, help] }.sort, page.sort
   end

@@ -1,6 +1,8 @@
 # frozen_string_literal: true
 
 require "shellwords"
+require "time"
+require_relative "../../clock"
 require_relative "../../runtime/monotonic_clock"
 require_relative "backoff"
 
@@ -12,6 +14,7 @@ module NeverBlock
       #
       #   sidecar = Sidecar.new("bin/jobs", supervisor)
       #   scope.spawn { sidecar.keep }
+      #   sidecar.to_h         # => {command: "bin/jobs", pid: 4711, state: :running, restarts: 0, failure: nil, at: nil}
       #   sidecar.restart
       #   sidecar.stop(30)
       # @api private
@@ -28,6 +31,12 @@ module NeverBlock
           @supervisor = supervisor
           @backoff = Backoff.new
           @ended = Thread::Queue.new
+          @restarts = 0
+        end
+
+        # @return [Hash{Symbol=>Object}] as docs/operations.md has it
+        def to_h
+          {command: @command, pid: @pid, state: @pid ? :running : :down, restarts: @restarts, failure: @failure, at: @at}
         end
 
         # @return [void]
@@ -90,20 +99,36 @@ module NeverBlock
           began = now
           @pid = start
           signal(:TERM) if @stopped || @restarting # one of them may have been set during the start
-          _, status = Process.wait2(@pid)
-          @pid = nil
+          status = wait_for_end
           ended(now - began, status) unless @stopped
         rescue SystemCallError => error
-          @supervisor.say("sidecar #{@command} can't be started: #{error.message}; it is tried again", as: :error)
+          failed("can't be started: #{error.message}")
+          @supervisor.say("sidecar #{@command} #{@failure}; it is tried again", as: :error)
           rest
+        end
+
+        # @return [Process::Status, nil] nil: the app has reaped it, by a handler for CHLD
+        def wait_for_end
+          Process.wait2(@pid).last
+        rescue Errno::ECHILD
+          nil
+        ensure
+          @pid = nil
         end
 
         def ended(lasted, status)
           asked, @restarting = @restarting, false
           return if asked
-          @supervisor.on("sidecar ended", "sidecar #{@command} ended (#{status})")
+          failed("ended#{" (#{status})" if status}")
+          @supervisor.on("sidecar ended", "sidecar #{@command} #{@failure}")
           @backoff.reset if lasted > SETTLED
           rest
+        end
+
+        def failed(words)
+          @failure = words
+          @at = Clock.time.utc.iso8601
+          @restarts += 1
         end
 
         def rest

@@ -29,6 +29,9 @@ module NeverBlock
           @running.each { |sidecar| @supervisor.spawn("sidecar") { sidecar.keep } }
         end
 
+        # @return [Array<Hash{Symbol=>Object}>] Sidecar#to_h of each; empty before the app is loaded
+        def stats = @running.map(&:to_h)
+
         # Restarts each in the directory of the new deployment.
         # @return [void]
         def restart

@@ -141,7 +141,8 @@ module NeverBlock
         def stats
           {state: STATES.fetch(@machine.state) { @workers.ready? ? :serving : :down },
            pid: Process.pid, version: VERSION, ruby: RUBY_VERSION, engine: NeverBlock.engine.name,
-           addresses: @binder.addresses, directory: directory, load: @loads.to_h, workers: @workers.all.map(&:to_h)}
+           addresses: @binder.addresses, directory: directory, load: @loads.to_h, workers: @workers.all.map(&:to_h),
+           sidecars: @sidecars.stats}
         end
 
         # Queues a signal as if it had been sent.

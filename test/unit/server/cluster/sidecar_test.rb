@@ -50,6 +50,25 @@ class ClusterSidecarTest < Minitest::Test
     end
   end
 
+  # Its number may belong to another process by then: it gets no signal.
+  slow "it starts Ruby"
+  def test_one_whose_status_the_app_has_taken_has_ended
+    assert_equal "[:down, nil, \"ended\"]\n", assert_ruby(<<~RUBY)
+      require "neverblock/server"
+      require "neverblock/server/cluster/sidecar"
+      trap("CHLD", "IGNORE") # the kernel reaps all
+      told = Thread::Queue.new
+      supervisor = Struct.new(:directory).new(Dir.pwd)
+      supervisor.define_singleton_method(:on) { |*| told << true }
+      NeverBlock.run(exit: :cancel) do |scope|
+        sidecar = NeverBlock::Server::Cluster::Sidecar.new("true", supervisor)
+        scope.spawn { sidecar.keep }
+        told.pop
+        p sidecar.to_h.values_at(:state, :pid, :failure)
+      end
+    RUBY
+  end
+
   # The server's successor (USR2) would start a second one beside it.
   def test_one_that_is_stopped_while_it_starts_has_ended_then
     Dir.mktmpdir("nb") do |folder|

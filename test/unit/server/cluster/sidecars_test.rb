@@ -29,6 +29,7 @@ class ClusterSidecarsTest < Minitest::Test
       in_loop(exit: :cancel) do
         2.times { sidecars.start }
         pass_until("both") { pids.call.size == 2 }
+        assert_equal [commands, [:running] * 2], sidecars.stats.map { |one| one.values_at(:command, :state) }.transpose
         sidecars.restart
         pass_until("both once more") { pids.call.size == 4 }
         sidecars.stop

@@ -40,7 +40,6 @@ module NeverBlock
     require_relative "cache/hints"
     require_relative "cache/fill"
     require_relative "cache/fills"
-    require_relative "cache/places"
     require_relative "cache/released"
     require_relative "cache/outcomes"
     require_relative "cache/background"
@@ -197,7 +196,7 @@ module NeverBlock
     #   `requests`, by what became of them
     def stats
       fetches = {fetching: @fills.size, waiting: @fills.joined, uncollapsible: @hints.marked,
-                 unattended: @fills.places.taken, released: @rooms.released.size}
+                 unattended: @fills.places.held, released: @rooms.released.size}
       stats = {**@store.stats, **fetches, requests: @rooms.outcomes.to_h}
       stats[:lease_waits] = @leases.waited if @leases
       stats

@@ -9,7 +9,8 @@ module NeverBlock
   #     pool.drain        # optional: run waits for all tasks too
   #   end
   #
-  # Outside a loop the blocks run at once, one after another.
+  # Outside a loop the blocks run at once, one after another. In a forked child the pool is as new: the parent's tasks
+  # don't exist there.
   class FiberPool
     # @return [Integer] the maximum number of running tasks
     attr_reader :size
@@ -18,9 +19,7 @@ module NeverBlock
     # @raise [ArgumentError] unless the size is a positive Integer
     def initialize(size = 50)
       @size = Options.positive("size", size)
-      @queue = {}.compare_by_identity # an ordered set, because a queued task may be cancelled
-      @drains = []
-      @running = @finished = @failed = 0
+      start_afresh
     end
 
     # Runs the block in a task once fewer than {#size} tasks run.
@@ -31,6 +30,7 @@ module NeverBlock
       raise ArgumentError, "FiberPool#spawn needs a block" unless block
       caller = Task.current if Scheduler.current
       return Task.finished(block, name, block.call(*arguments)) unless caller
+      start_afresh unless @process == Process.pid
       task = Scope.around(caller).start(block, arguments, name).hold(self)
       @queue[task] = true if task.alive?
       fill
@@ -42,6 +42,7 @@ module NeverBlock
     # @return [self, nil] nil after the limit
     def drain(limit = nil)
       Options.seconds("limit", limit)
+      start_afresh unless @process == Process.pid
       return self if idle?
       done = Thread::Queue.new
       @drains << done
@@ -51,7 +52,10 @@ module NeverBlock
     end
 
     # @return [Hash{Symbol=>Integer}] :size, :running, :queued, :finished, and :failed (a part of the finished)
-    def stats = {size: @size, running: @running, queued: @queue.size, finished: @finished, failed: @failed}
+    def stats
+      start_afresh unless @process == Process.pid
+      {size: @size, running: @running, queued: @queue.size, finished: @finished, failed: @failed}
+    end
 
     # @return [String]
     def inspect = "#<NeverBlock::FiberPool #{stats.map { |name, count| "#{name} #{count}" }.join(", ")}>"
@@ -67,6 +71,13 @@ module NeverBlock
     end
 
     private
+
+    def start_afresh
+      @process = Process.pid
+      @queue = {}.compare_by_identity # an ordered set, because a queued task may be cancelled
+      @drains = []
+      @running = @finished = @failed = 0
+    end
 
     def idle? = @running.zero? && @queue.empty?
 

@@ -6,6 +6,7 @@ module NeverBlock
   #   limit = NeverBlock::Semaphore.new(5)
   #   limit.acquire { call_the_api }      # released at the end of the block, also after an error
   #
+  # In a forked child all places are free: the tasks that hold them in the parent don't exist there.
   class Semaphore
     # @return [Integer] the number of places
     attr_reader :size
@@ -19,8 +20,7 @@ module NeverBlock
     def initialize(size)
       @size = Options.positive("size", size)
       @lock = Thread::Mutex.new
-      @turns = []
-      @held = 0
+      start_afresh
     end
 
     # Takes a place. Waits in order of arrival while all are held. With a block, releases the place at the block's end.
@@ -31,24 +31,25 @@ module NeverBlock
       Options.seconds("timeout", timeout)
       try_acquire || wait(timeout)
       return true unless block_given?
+      process = Process.pid
       begin
         yield
       ensure
-        release
+        release if process == Process.pid # a child that the block has forked holds no place
       end
     end
 
     # Takes a place if one is free, without waiting.
     # @return [Boolean] whether a place was taken
     def try_acquire
-      @lock.synchronize { (@held < @size) && (@held += 1) && true }
+      locked { (@held < @size) && (@held += 1) && true }
     end
 
     # Returns a place. It goes to the waiter that has waited longest, if there is one.
     # @return [self]
     # @raise [ThreadError] if no place is held
     def release
-      @lock.synchronize do
+      locked do
         if @held.zero?
           raise ThreadError,
             "release: no place of this semaphore (size #{@size}) is held. Call it once for each acquire"
@@ -60,13 +61,30 @@ module NeverBlock
     end
 
     # @return [Integer] free places
-    def available = @size - @held
+    def available = @size - held
+
+    # @api private
+    # @return [Integer] places that are taken
+    def held = (@process == Process.pid) ? @held : 0
 
     private
 
+    def locked
+      @lock.synchronize do
+        start_afresh unless @process == Process.pid
+        yield
+      end
+    end
+
+    def start_afresh
+      @process = Process.pid
+      @turns = []
+      @held = 0
+    end
+
     def wait(timeout)
       turn = Turn.new
-      @lock.synchronize do
+      locked do
         @turns << turn
         next if @held == @size # otherwise a place became free after try_acquire
         @turns.delete(turn)
@@ -81,6 +99,6 @@ module NeverBlock
     end
 
     # @return [Boolean] false if the place was handed over already
-    def withdraw(turn) = @lock.synchronize { !@turns.delete(turn).nil? }
+    def withdraw(turn) = locked { !@turns.delete(turn).nil? }
   end
 end

@@ -5,6 +5,7 @@ require "support/runs"
 require "support/virtual_time"
 
 class FiberPoolTest < Minitest::Test
+  include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
   include NeverBlockTest::VirtualTime
 
@@ -169,6 +170,20 @@ class FiberPoolTest < Minitest::Test
     raised { in_run { pool.spawn { sleep } && pool.spawn {} && NB.pass && nil || raise("no") } }
     assert_equal({running: 0, queued: 0}, pool.stats.slice(:running, :queued))
     in_run { assert_equal 1, pool.spawn { 1 }.value }
+  end
+
+  def test_in_a_forked_child_it_is_as_new
+    assert_equal "[1, 1], [0, 0], 5, true\n", assert_ruby(<<~RUBY)
+      require "neverblock"
+      pool = NeverBlock::FiberPool.new(1)
+      counts = -> { pool.stats.values_at(:running, :queued).inspect }
+      $stdout.sync = true
+      NeverBlock.run(exit: :cancel) do
+        2.times { pool.spawn { sleep } }
+        print counts.call, ", "
+        Process.wait(fork { print counts.call, ", ", NeverBlock.run { pool.spawn { 5 }.value }, ", ", pool.drain.equal?(pool), "\n" })
+      end
+    RUBY
   end
 
   slow "a hundred thousand tasks"

@@ -5,6 +5,7 @@ require "support/runs"
 require "support/virtual_time"
 
 class SemaphoreTest < Minitest::Test
+  include NeverBlockTest::Helpers
   include NeverBlockTest::Runs
   include NeverBlockTest::VirtualTime
 
@@ -161,6 +162,34 @@ class SemaphoreTest < Minitest::Test
     assert_raises(NeverBlock::TimeoutError) { semaphore.acquire(timeout: 0) }
     semaphore.release
     assert_equal 1, semaphore.available
+  end
+
+  # The tasks that hold the places don't exist there, and neither do those that wait.
+  def test_in_a_forked_child_all_places_are_free
+    assert_equal "[[0, 1], [1, 0]]\n", assert_ruby(<<~RUBY)
+      require "neverblock"
+      semaphore = NeverBlock::Semaphore.new(1)
+      NeverBlock.run(exit: :cancel) do |scope|
+        2.times { scope.spawn { semaphore.acquire { sleep } } }
+        NB.pass
+        before = [semaphore.available, scope.tasks.count { |task| task.waits_for.to_s.include?("Turn") }]
+        reader, writer = IO.pipe
+        Process.wait(fork do
+          looks = [semaphore.available, NeverBlock.run { |run| semaphore.acquire { semaphore.available } }]
+          writer.puts looks.inspect
+        end)
+        p [before, eval(reader.gets)]
+      end
+    RUBY
+  end
+
+  def test_a_block_that_forks_gives_its_place_back_in_the_parent_only
+    assert_equal "[1, 1]\n", assert_ruby(<<~RUBY)
+      require "neverblock"
+      semaphore = NeverBlock::Semaphore.new(1)
+      pid = semaphore.acquire { fork } || exit!(semaphore.available)
+      p [semaphore.available, Process.wait2(pid).last.exitstatus]
+    RUBY
   end
 
   def test_the_description_of_a_wait

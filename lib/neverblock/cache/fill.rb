@@ -67,7 +67,7 @@ module NeverBlock
       # @param max_waiting [Integer] how many may join
       # @param again [Boolean] whether it is the second try of requests whose first one has failed
       # @param generation [Object] the store's
-      # @param places [Places, Semaphore] of fetches without readers
+      # @param places [Semaphore] of fetches without readers
       # @param stall [Numeric] seconds after which a body is given up that the fastest reader does not read: a
       #   middleware may have lost it. Servers give up slow clients earlier
       def initialize(memory:, file:, window:, max_waiting:, key: nil, again: false, generation: nil,

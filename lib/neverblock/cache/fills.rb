@@ -11,13 +11,13 @@ module NeverBlock
     # In a forked child the parent's are forgotten.
     # @api private
     class Fills
-      # @return [Places] of fetches that go on without a request
+      # @return [Semaphore] of fetches that go on without a request
       attr_reader :places
 
       # @param unattended [Integer] how many may go on without a request that waits for them
       def initialize(unattended: 100)
         @lock = Thread::Mutex.new
-        @places = Places.new(unattended)
+        @places = Semaphore.new(unattended)
         begin_afresh
       end
 

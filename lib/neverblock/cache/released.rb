@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "places"
-
 module NeverBlock
   class Cache
     # Limits the calls of the app by requests that were let go, for each URL: one URL that hangs holds up no other.
@@ -25,7 +23,7 @@ module NeverBlock
       # @yield holds a place
       # @return [Object] the block's value
       def acquire(key, &)
-        used = @lock.synchronize { (@used[key] ||= Used.new(Places.new(@size), 0)).tap { |one| one.requests += 1 } }
+        used = @lock.synchronize { (@used[key] ||= Used.new(Semaphore.new(@size), 0)).tap { |one| one.requests += 1 } }
         used.places.acquire(&)
       ensure
         @lock.synchronize { @used.delete(key) if (used.requests -= 1) <= 0 } if used

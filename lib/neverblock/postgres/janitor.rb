@@ -27,7 +27,8 @@ module NeverBlock
           @lock.synchronize do
             watched.due = now + watched.every
             @watched[watched] = true
-            @thread = ThreadPool.start_idle("neverblock postgres") { run } unless @thread&.alive? # a forked child has none
+            # a forked child has none
+            @thread = ThreadPool.start_idle("neverblock postgres") { run } unless @thread&.alive?
           end
           @news << true # wakes the thread: this one may be due before the others
         end

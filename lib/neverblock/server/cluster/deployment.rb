@@ -103,7 +103,7 @@ module NeverBlock
             @supervisor.loads.pass_on
             @supervisor.endpoints.stop
             Handover.pass_on(@launch, @supervisor.binder, Supervisor::SIGNALS) { left_behind(template) }
-          rescue SystemCallError => error
+          rescue => error # whatever failed, this program goes on
             fail(template, error)
             @supervisor.sidecars.start
             @supervisor.endpoints.start
@@ -135,14 +135,16 @@ module NeverBlock
             "MONOTONIC_USEC=#{Clock.nanoseconds / 1_000}")
         end
 
-        # The new template comes last.
+        # The new template comes last. A template that was killed a moment ago may still be listed, for its exit status.
         # @return [Array, nil] nil if a signal has begun the drain
+        # @raise [AppError] if the new template has ended
         def left_behind(template)
           sleep LAST_WORD
           return if @supervisor.draining?
+          raise AppError, "#{template} ended" if template.ended?
           # The new program would not know of these.
           @workers.all.each { |worker| worker.signal(:KILL) unless worker.ready? }
-          [[*@templates.all - [template], template], @workers.all.select(&:ready?).reject(&:ended?),
+          [[*@templates.all.reject(&:ended?) - [template], template], @workers.all.select(&:ready?).reject(&:ended?),
             @supervisor.waiting]
         end
       end

@@ -44,7 +44,7 @@ class ClusterDeploymentTest < Minitest::Test
     def respond_to_missing?(*) = true
   end
 
-  Templates = Struct.new(:log, :coming, :present) do
+  Templates = Struct.new(:log, :coming, :present, :all) do
     def load(binder)
       log << [:load, binder]
       (Exception === coming) ? raise(coming) : coming
@@ -55,13 +55,19 @@ class ClusterDeploymentTest < Minitest::Test
     def dismiss_others = log << [:dismiss_others]
   end
 
-  Template = Struct.new(:failures, :signals) do
+  Template = Struct.new(:failures, :signals, :ended) do
+    alias_method :ended?, :ended
+
+    def to_s = "template [7]"
+
     def rehearse(_held) = failures
 
     def signal(name) = signals << name
   end
 
   Workers = Struct.new(:moved, :slots) do
+    def all = []
+
     def replace(_template) = moved
   end
 
@@ -171,7 +177,29 @@ class ClusterDeploymentTest < Minitest::Test
     assert_equal [:KILL], template.signals
   end
 
+  # Its channel is closed, which has no descriptor to pass on. It is listed until its exit status is known.
+  def test_a_template_that_was_killed_is_not_passed_on
+    old, killed, new = Template.new([], [1]), Template.new([], [2], true), Template.new([], [])
+    @templates.all = [old, killed, new]
+    assert_equal [[old, new], [], nil], passed_on(new)
+  end
+
+  def test_a_new_template_that_was_killed_is_not_made_way_for
+    @templates.all = [template = Template.new([], [], true)]
+    assert_nil passed_on(template)
+    assert_equal "template [7] ended", log.assoc("handover failed")&.last&.message
+    assert_equal [[:sidecars, :start], [:endpoints, :start]], log.last(2)
+  end
+
   private
+
+  # @return [Array, nil] what the next program would be given
+  def passed_on(template)
+    given = nil
+    receive = ->(*, &left) { given = left.call }
+    NeverBlock::Server::Cluster::Handover.stub(:pass_on, receive) { done { @deployment.hand_over(template) } }
+    given
+  end
 
   def log = @supervisor.log
 

@@ -31,15 +31,18 @@ module NeverBlock
       attr_reader :binder
 
       # @param binder [#sockets] opens the sockets, or has inherited them
-      # @param shared [Boolean] whether other processes accept from the same sockets
+      # @param balance [Balance, nil] of the processes that accept from the same sockets; nil: only this one does
+      # @param balance_entry [Integer, nil] this process' own; nil: it has none
       # @param yields [Boolean] whether a new connection may evict any other one, not only idle ones
       def initialize(app, configuration, events,
-        binder: Binder.new(configuration.addresses, backlog: configuration[:backlog]), shared: false, yields: false)
+        binder: Binder.new(configuration.addresses, backlog: configuration[:backlog]), balance: nil, balance_entry: nil,
+        yields: false)
         @app = app
         @configuration = configuration
         @events = events
         @binder = binder
-        @shared = shared
+        @balance = balance
+        @balance_entry = balance_entry
         @yields = yields
         @stops = Thread::Queue.new
         @listening = Thread::Queue.new
@@ -137,7 +140,7 @@ module NeverBlock
 
       # In Rack 2 a repeated header is one value with line feeds.
       def settings
-        @configuration.to_core.merge(shared: @shared, yields: @yields,
+        @configuration.to_core.merge(balance: @balance, balance_entry: @balance_entry, yields: @yields,
           newlines_separate: defined?(Rack::RELEASE) ? Rack::RELEASE < "3" : false)
       end
 
@@ -145,7 +148,7 @@ module NeverBlock
         @state = :stopping
         begun = now
         deadline = begun + timeout
-        core.stop_accepting(!@shared && !@handed_over && @binder.own?)
+        core.stop_accepting(!@balance && !@handed_over && @binder.own?)
         @binder.close unless @handed_over
         sleep TURN # bytes that have arrived are read before connections count as idle
         until core.idle?

@@ -4,6 +4,7 @@
  *
  *     server.c        the Ruby object (NeverBlock::Server::Core), its hooks of the transport, its counters
  *     settings.c      its settings
+ *     balance_class.c the Ruby object that processes share: how many connections each of them has
  *     request.c       parses heads, collects bodies
  *     input.c         a body that the app reads itself
  *     admission.c     decides which request starts next
@@ -148,6 +149,7 @@ struct nb_server {
     VALUE body;               /* what a handler fiber runs */
     VALUE storage;            /* Fiber[] of every request */
     VALUE template, errors;   /* env.c */
+    VALUE balance;            /* holds net.balance */
     VALUE default_name, default_port; /* SERVER_NAME and SERVER_PORT where a request names none */
     VALUE server_name, server_port, remote; /* of the last request: most name the same */
     uint8_t remote_address[16];
@@ -288,6 +290,10 @@ nb_request_t *nb_rack_request_get(VALUE);      /* raises if it is over, or anoth
 VALUE nb_rack_request_take_over(nb_request_t *);
 void nb_rack_request_forget(nb_request_t *);
 void nb_init_rack_request(void);
+
+/* balance_class.c */
+nb_balance_t *nb_balance_get(VALUE);
+void nb_init_balance(VALUE server);
 
 /* inspect.c */
 void nb_init_http_inspect(void);

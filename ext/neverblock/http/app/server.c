@@ -22,7 +22,8 @@ static void core_mark(void *pointer) {
     nb_server_t *server = pointer;
     VALUE all[] = {server->app, server->events, server->scheduler, server->scope, server->body, server->template,
                    server->errors, server->storage, server->server_name, server->server_port, server->default_name,
-                   server->default_port, server->remote, server->settings.stream_paths, server->starting};
+                   server->default_port, server->remote, server->settings.stream_paths, server->starting,
+                   server->balance};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) rb_gc_mark(all[i]);
     nb_transport_mark(&server->net);
     if (!server->requests.next) return;
@@ -71,6 +72,7 @@ static VALUE core_alloc(VALUE klass) {
     server->app = server->events = server->scheduler = server->scope = server->body = server->storage = Qnil;
     server->starting = server->template = server->errors = server->default_name = server->default_port = Qnil;
     server->server_name = server->server_port = server->remote = server->settings.stream_paths = Qnil;
+    server->balance = Qnil;
     nb_transport_init(&server->net, self, &transport_hooks);
     nb_list_init(&server->requests);
     nb_list_init(&server->queue);
@@ -365,6 +367,7 @@ static VALUE define_server(VALUE module) {
     id_slow = rb_intern("slow");
     id_access = rb_intern("access");
     id_cancel = rb_intern("cancel");
+    nb_init_balance(server);
     nb_init_env();
     nb_init_response_fields();
     nb_init_response();

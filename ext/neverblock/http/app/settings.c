@@ -37,6 +37,14 @@ static void read_trusted(nb_trusted_t *to, VALUE networks) {
     }
 }
 
+/* The processes that accept from the same sockets, and this one's entry among them; or nil. */
+static void read_balance(nb_server_t *server, VALUE from) {
+    VALUE entry = fetch(from, "balance_entry");
+    server->balance = fetch(from, "balance");
+    server->net.balance = NIL_P(server->balance) ? NULL : nb_balance_get(server->balance);
+    server->net.balance_entry = NIL_P(entry) ? NB_NO_ENTRY : NUM2INT(entry);
+}
+
 void nb_settings_read(nb_server_t *server, VALUE from) {
     nb_settings_t *to = &server->settings;
     nb_transport_settings_t *net = &server->net.settings;
@@ -71,8 +79,8 @@ void nb_settings_read(nb_server_t *server, VALUE from) {
     to->early_hints = RTEST(fetch(from, "early_hints"));
     to->log_requests = RTEST(fetch(from, "log_requests"));
     to->newlines_separate = RTEST(rb_hash_lookup2(from, ID2SYM(rb_intern("newlines_separate")), Qfalse));
-    net->shared = RTEST(fetch(from, "shared"));
     net->yields = RTEST(fetch(from, "yields"));
+    read_balance(server, from);
     to->stream_paths = fetch(from, "stream_paths");
     read_trusted(&net->trusted, fetch(from, "trusted_networks"));
     to->trusts_local = RTEST(fetch(from, "trusts_local"));

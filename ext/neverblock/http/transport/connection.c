@@ -59,6 +59,7 @@ nb_connection_t *nb_connection_open(nb_transport_t *transport, nb_accepted_t cli
     nb_list_append(&transport->connections, &connection->link);
     nb_list_append(&transport->idlers, &connection->idles);
     if (transport->connection_count++ == 0) nb_transport_tick_soon(transport);
+    nb_listeners_count(transport);
     uint64_t limit = transport->settings.head_timeout;
     if (limit != NB_NEVER) nb_connection_deadline(connection, connection->began + limit);
     return connection;
@@ -83,6 +84,7 @@ static void forget(nb_connection_t *connection, bool closing) {
 }
 
 static void made_room(nb_transport_t *transport) {
+    nb_listeners_count(transport);
     bool full = transport->connection_count >= transport->settings.max_connections;
     if (transport->paused && !transport->draining && !full) nb_listeners_pause(transport, false);
 }

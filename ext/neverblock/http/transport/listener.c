@@ -2,6 +2,11 @@
  * Accepting. Each event of a listener accepts a bounded number of connections; the rest come with the next event. So a
  * flood of connections cannot keep other work waiting.
  *
+ * Where several processes share the sockets, a client that another process should take (balance.c) is left to it for
+ * PATIENCE. The other process may compute, or have no processor, and the client must not wait for it. But a burst must
+ * not end up in the one process that is awake. So this process accepts one client late, then two, three, … If it
+ * computes itself, it leaves clients to others for longer: they would wait here as well.
+ *
  * A back end that accepts by itself (engine/operations.c) may accept more than max_connections. Those wait in
  * transport->accepted, as they would in the kernel's backlog.
  */
@@ -19,6 +24,8 @@
 
 #define ACCEPTS 32
 #define LAST_ACCEPTS 4096
+#define PATIENCE (2 * NB_MILLISECOND)
+#define LONGEST_PATIENCE (100 * NB_MILLISECOND)
 
 static int accept_one(int fd, struct sockaddr_storage *address, socklen_t *length) {
 #ifdef NB_PORTABLE
@@ -99,6 +106,11 @@ static void admit_held(nb_transport_t *transport) {
 }
 
 static int want(nb_listener_t *listener, bool wanted);
+static void update(nb_transport_t *);
+
+static bool accepts(const nb_transport_t *transport) {
+    return !transport->paused && !transport->standing_back && !transport->patience.index;
+}
 
 static void accepted(void *owner, nb_operation_t *operation, int result, bool more) {
     nb_listener_t *listener = owner;
@@ -121,7 +133,7 @@ static void accepted(void *owner, nb_operation_t *operation, int result, bool mo
  * For the same reason the epoll back end does without EPOLLEXCLUSIVE. */
 static bool accepts_by_itself(nb_listener_t *listener) {
     if (listener->accepting) return true;
-    if (listener->transport->settings.shared) return false;
+    if (listener->transport->balance) return false;
     listener->accepting = nb_operation_accept(listener->transport->engine, listener->watch.fd, accepted, listener);
     return listener->accepting != NULL;
 }
@@ -149,9 +161,53 @@ static bool accept_next(nb_listener_t *listener) {
     return true;
 }
 
+static void be_patient(nb_transport_t *transport, uint64_t now) {
+    transport->patience.deadline = now + PATIENCE;
+    nb_timer_arm(transport->engine, &transport->patience);
+}
+
+static void leave_to_others(nb_transport_t *transport) {
+    transport->left_since = nb_now();
+    be_patient(transport, transport->left_since);
+    update(transport);
+}
+
+/* This process' own loop was late, so it computes. */
+static bool is_busy(const nb_transport_t *transport, uint64_t now) {
+    return now - transport->patience.deadline > PATIENCE && now - transport->left_since < LONGEST_PATIENCE;
+}
+
+static void accept_late(nb_transport_t *transport) {
+    unsigned most = transport->late_accepts, accepted = 0;
+    for (nb_link_t *l = transport->listeners.next; l != &transport->listeners; l = l->next)
+        while (accepted < most && accepts(transport) && accept_next(NB_ENTRY(l, nb_listener_t, link))) accepted++;
+    if (accepted < most) transport->late_accepts = 1;
+    else if (most < ACCEPTS) transport->late_accepts++;
+}
+
+void nb_listeners_patience_ended(nb_engine_t *engine, nb_timer_t *timer) {
+    nb_transport_t *transport = NB_ENTRY(timer, nb_transport_t, patience);
+    uint64_t now = nb_now();
+    if (!nb_balance_permits(transport)) {
+        if (is_busy(transport, now)) {
+            be_patient(transport, now);
+            return;
+        }
+        accept_late(transport);
+    }
+    update(transport);
+}
+
 static void listener_ready(nb_watch_t *watch, int revents) {
     nb_listener_t *listener = NB_ENTRY(watch, nb_listener_t, watch);
-    for (int i = 0; i < ACCEPTS && watch->engine && watch->events && accept_next(listener); i++) {}
+    nb_transport_t *transport = listener->transport;
+    if (!watch->engine || !watch->events) return;
+    if (!nb_balance_permits(transport)) {
+        leave_to_others(transport);
+        return;
+    }
+    for (int i = 0; i < ACCEPTS && watch->engine && watch->events; i++)
+        if (!accept_next(listener) || !nb_balance_permits(transport)) return;
 }
 
 /* ---- listeners ---- */
@@ -181,15 +237,20 @@ void nb_listener_open(nb_transport_t *transport, VALUE io, bool proxy) {
         rb_syserr_fail(error, "listen");
     }
     nb_list_append(&transport->listeners, &listener->link);
+    nb_balance_tell(transport);
+}
+
+static void update(nb_transport_t *transport) {
+    for (nb_link_t *l = transport->listeners.next; l != &transport->listeners; l = l->next)
+        want(NB_ENTRY(l, nb_listener_t, link), accepts(transport));
+    nb_balance_tell(transport);
 }
 
 void nb_listeners_pause(nb_transport_t *transport, bool paused) {
     transport->paused = paused;
     if (!paused) admit_held(transport);
     if (!paused && transport->accepted_count) transport->paused = true;
-    bool wanted = !transport->paused && !transport->standing_back;
-    for (nb_link_t *l = transport->listeners.next; l != &transport->listeners; l = l->next)
-        want(NB_ENTRY(l, nb_listener_t, link), wanted);
+    update(transport);
 }
 
 /* A connection has become idle, and may make room. Below the limit, accepting pauses for want of
@@ -201,6 +262,13 @@ void nb_listeners_retry(nb_transport_t *transport) {
 void nb_listeners_stand_back(nb_transport_t *transport, bool standing_back) {
     transport->standing_back = standing_back;
     nb_listeners_pause(transport, transport->paused);
+}
+
+void nb_listeners_count(nb_transport_t *transport) {
+    nb_balance_tell(transport);
+    if (!transport->patience.index || !nb_balance_permits(transport)) return;
+    nb_timer_cancel(transport->engine, &transport->patience);
+    update(transport);
 }
 
 /* From here on no connection is made that would be reset when the socket is closed. TCP has no such call; so a filter
@@ -233,9 +301,10 @@ static void refuse_clients(const nb_listener_t *listener) {
 
 /* Connections in the kernel's backlog came in time: closing the listeners would reset them. */
 void nb_listeners_empty(nb_transport_t *transport, bool last) {
+    bool wanted = !transport->paused && !transport->standing_back; /* the others may end at the same time */
+    nb_timer_cancel(transport->engine, &transport->patience);
     for (nb_link_t *l = transport->listeners.next; l != &transport->listeners; l = l->next) {
         nb_listener_t *listener = NB_ENTRY(l, nb_listener_t, link);
-        bool wanted = listener->wanted;
         want(listener, false);
         if (last) admit_no_more(listener);
         if (listener->accepting) nb_operation_stop(transport->engine, listener->accepting);
@@ -245,6 +314,7 @@ void nb_listeners_empty(nb_transport_t *transport, bool last) {
 }
 
 void nb_listeners_close(nb_transport_t *transport) {
+    nb_timer_cancel(transport->engine, &transport->patience);
     while (!nb_list_empty(&transport->listeners)) {
         nb_listener_t *listener = NB_ENTRY(transport->listeners.next, nb_listener_t, link);
         nb_list_remove(&listener->link);
@@ -254,5 +324,6 @@ void nb_listeners_close(nb_transport_t *transport) {
         nb_watch_close(&listener->watch, false);
         xfree(listener);
     }
+    nb_balance_tell(transport);
     while (transport->accepted_count) close(transport->accepted[--transport->accepted_count].fd);
 }

@@ -33,6 +33,9 @@ void nb_transport_init(nb_transport_t *transport, VALUE self, const nb_transport
     transport->self = self;
     transport->hooks = hooks;
     transport->tick.fire = ticked;
+    transport->patience.fire = nb_listeners_patience_ended;
+    transport->late_accepts = 1;
+    transport->balance_entry = NB_NO_ENTRY;
     nb_list_init(&transport->connections);
     nb_list_init(&transport->idlers);
     nb_list_init(&transport->listeners);

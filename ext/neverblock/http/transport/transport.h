@@ -4,6 +4,7 @@
  *
  *     transport.c      the whole: opens, ticks once a second, frees
  *     listener.c       accepts
+ *     balance.c        spreads clients over the processes that accept from the same sockets
  *     eviction.c       makes room for new connections
  *     address_limit.c  limits the connections of each address
  *     connection.c     opens a connection, keeps its deadline, closes it
@@ -34,6 +35,7 @@
 
 typedef struct nb_transport nb_transport_t;
 typedef struct nb_connection nb_connection_t;
+typedef struct nb_balance nb_balance_t;
 
 /* ---- output: bytes on their way to a client ---- */
 typedef struct {
@@ -147,7 +149,6 @@ typedef struct {
     uint64_t head_timeout, idle_timeout, write_timeout, linger_timeout, min_answer_rate_after; /* ns, NB_NEVER: none */
     uint64_t min_answer_rate; /* bytes a second; 0: none */
     bool cancel_on_disconnect;
-    bool shared;              /* other processes accept from the same sockets */
     bool yields;              /* not only idle connections make room for new ones */
     nb_trusted_t trusted;     /* proxies */
 } nb_transport_settings_t;
@@ -174,6 +175,11 @@ struct nb_transport {
     bool draining, closed;
     bool paused;              /* there is no room for connections */
     bool standing_back;       /* other processes are to accept */
+    nb_balance_t *balance;    /* of all processes that accept from the same sockets; NULL: only this one does */
+    int balance_entry;        /* this process' own, or NB_NO_ENTRY */
+    nb_timer_t patience;      /* armed while clients are left to other processes */
+    uint64_t left_since;
+    unsigned late_accepts;    /* how many are accepted when it is over */
     unsigned long accepted_total, evicted, refused_address, dropped, timeouts; /* counters */
 };
 
@@ -193,6 +199,18 @@ void nb_listeners_stand_back(nb_transport_t *, bool);
 void nb_listeners_empty(nb_transport_t *, bool last);
 void nb_listeners_close(nb_transport_t *);
 void nb_listeners_retry(nb_transport_t *);     /* there may be room now */
+
+void nb_listeners_count(nb_transport_t *);     /* the number of connections has changed */
+void nb_listeners_patience_ended(nb_engine_t *, nb_timer_t *); /* transport->patience fires it */
+
+/* balance.c */
+#define NB_NO_ENTRY -1
+nb_balance_t *nb_balance_new(void);            /* NULL: errno tells why */
+void nb_balance_free(nb_balance_t *);
+int nb_balance_enter(nb_balance_t *);          /* for one process at a time; NB_NO_ENTRY: there is none left */
+void nb_balance_leave(nb_balance_t *, int entry);
+void nb_balance_tell(nb_transport_t *);        /* writes down our connections, or that we accept none */
+bool nb_balance_permits(const nb_transport_t *); /* whether we may accept one more */
 
 /* eviction.c */
 nb_connection_t *nb_eviction_candidate(nb_transport_t *); /* NULL: none can be closed now */

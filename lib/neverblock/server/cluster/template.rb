@@ -44,7 +44,8 @@ module NeverBlock
           @sockets = sockets
           @configuration = configuration
           @load = load
-          @workers = []
+          @workers = {} # their entries in the balance
+          @balance = Balance.new
           @supervisor = Process.ppid
         end
 
@@ -124,29 +125,34 @@ module NeverBlock
 
         # Without a supervisor only the template can kill workers that do not end.
         def kill_the_last
-          @workers.each { |pid| Process.kill(:KILL, pid) }
+          @workers.each_key { |pid| Process.kill(:KILL, pid) }
         end
 
         def start(slot, io)
+          entry = @balance.enter
           pid = fork do
             @channel.close
             io.autoclose = false # the channel owns the descriptor from here on
-            worker = Worker.new(slot, Channel.inherited(io.fileno), @sockets, @app, @configuration, @events)
+            worker = Worker.new(slot, Channel.inherited(io.fileno), @sockets, @app, @configuration, @events,
+              balance: @balance, balance_entry: entry)
             exit(worker.run ? true : false)
           end
           io.close
-          @workers << pid
+          @workers[pid] = entry
           tell(event: "forked", slot:, pid:)
         rescue SystemCallError => error
+          @balance.leave(entry)
           io.close # the supervisor sees the channel's end
           tell(event: "trouble", message: "worker #{slot} can't be started: #{error.message}")
         end
 
         def reap
-          @workers.reject! do |pid|
+          @workers.reject! do |pid, entry|
             _, status = Process.wait2(pid, Process::WNOHANG)
-            tell(event: "ended", pid:, status: status.to_s) if status
-            status
+            next unless status
+            @balance.leave(entry)
+            tell(event: "ended", pid:, status: status.to_s)
+            true
           end
         end
 

@@ -13,7 +13,8 @@ module NeverBlock
       # A process that serves requests, with the app that the template loaded and the sockets that the supervisor
       # opened.
       #
-      #   Worker.new(0, channel, sockets, app, configuration, events).run   # => true: no request was cancelled
+      #   Worker.new(0, channel, sockets, app, configuration, events, balance:, balance_entry: 0).run
+      #   # => true: no request was cancelled
       # @api private
       class Worker
         # Seconds between two reports of its statistics.
@@ -29,12 +30,14 @@ module NeverBlock
         # @param app [#call]
         # @param configuration [Configuration]
         # @param events [Events] with the logs that the template has opened
-        def initialize(slot, channel, sockets, app, configuration, events)
+        # @param balance [Balance] of all workers of the template
+        # @param balance_entry [Integer, nil] its own
+        def initialize(slot, channel, sockets, app, configuration, events, balance:, balance_entry:)
           @slot = slot
           @channel = channel
           @configuration = configuration
           @events = events
-          @service = Service.new(app, configuration, @events, binder: sockets, shared: true)
+          @service = Service.new(app, configuration, @events, binder: sockets, balance:, balance_entry:)
         end
 
         # Serves until the supervisor tells it to stop, or has ended.

@@ -65,7 +65,8 @@ module NeverBlock
         TEXT
 
         word :wait_for_less_busy_worker, <<~TEXT
-          Needs nothing: a full worker accepts no connections while another one has room.
+          Needs nothing: a worker with more connections than the others leaves new ones to them, and a full worker
+          accepts none while another one has room.
         TEXT
 
         word(:http_content_length_limit, "The same under another name. The default is 1 GiB, Puma's none.",

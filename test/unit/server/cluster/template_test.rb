@@ -61,9 +61,11 @@ class ClusterTemplateTest < Minitest::Test
       []
       ["reopened", []]
       over true
+      left 0
       ended pid exit 0
       0
     TEXT
+      NeverBlock::Server::Balance.prepend(Module.new { def leave(entry) = super.tap { puts "left \#{entry}" } })
       channel, pid = template { APP }
       puts told(channel)[:event]
       worker = worker(channel, 3)

@@ -43,7 +43,7 @@ module NeverBlock
         @foreign = session("it has bytes outside of ASCII, in #{charset}") unless SAFE_CHARSETS.match?(charset)
         @risky = risky
         @shareable = shareable_functions.to_h { |name| [name.downcase, true] }
-        @cache = Sql::ClassificationCache.new(mysql: true, by_shape: BY_SHAPE) { |sql| classify(sql) }
+        @cache = Sql::ClassificationCache.new(@lexer.dialect, by_shape: BY_SHAPE) { |sql| classify(sql) }
       end
 
       # @param sql [String]

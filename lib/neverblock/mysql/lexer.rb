@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "strscan"
+require_relative "../sql/quotes"
 
 module NeverBlock
   class MySQL
@@ -27,12 +28,9 @@ module NeverBlock
       COMMENT = %r{/\*.*?\*/}mn
       # MySQL and MariaDB execute what is in these.
       EXECUTED = %r{/\*(?:!|M!)}n
-      QUOTED_NAME = /`(?:[^`]|``)*`/mn
       VARIABLE = /@@?/n
       ASSIGNMENT = /:=/n
       NULL = /\\N/n
-      ESCAPED = {"'" => /'(?:[^'\\]|\\.|'')*'/mn, '"' => /"(?:[^"\\]|\\.|"")*"/mn}.freeze
-      PLAIN = {"'" => /'(?:[^']|'')*'/mn, '"' => /"(?:[^"]|"")*"/mn}.freeze
       ENCODINGS = [Encoding::UTF_8, Encoding::US_ASCII, Encoding::BINARY].freeze
       private_constant(*constants(false) - [:Unreadable])
 
@@ -40,9 +38,12 @@ module NeverBlock
       def initialize(sql_mode = "")
         modes = sql_mode.to_s.upcase.split(",")
         @ansi_quotes = modes.include?("ANSI_QUOTES") || modes.include?("ANSI")
-        string = modes.include?("NO_BACKSLASH_ESCAPES") ? PLAIN : ESCAPED
-        @strings = @ansi_quotes ? {**string, '"' => PLAIN['"']} : string
+        @dialect = modes.include?("NO_BACKSLASH_ESCAPES") ? :mysql_plain : :mysql
+        @escapes = @dialect == :mysql
       end
+
+      # @return [Symbol] as for {Sql::ClassificationCache}
+      attr_reader :dialect
 
       # @return [Boolean] whether " begins a name
       def ansi_quotes? = @ansi_quotes
@@ -85,8 +86,9 @@ module NeverBlock
       def token(scanner)
         scanner.scan(WORD)&.then { |word| return word.downcase(:ascii) }
         case scanner.peek(1)
-        when "'", '"' then scanner.scan(@strings[scanner.peek(1)]) || unterminated("a string")
-        when "`" then scanner.scan(QUOTED_NAME) || unterminated("a quoted name")
+        when "'" then quoted(scanner, "a string", escapes: @escapes)
+        when '"' then quoted(scanner, "a string", escapes: @escapes && !@ansi_quotes)
+        when "`" then quoted(scanner, "a quoted name")
         when "#" then drop(scanner)
         when "-" then scanner.match?(LINE_COMMENT) ? drop(scanner) : scanner.getch
         when "/" then slash(scanner)
@@ -96,6 +98,12 @@ module NeverBlock
         when "\0" then raise Unreadable, "it has a zero byte outside of strings"
         else scanner.getch
         end
+      end
+
+      def quoted(scanner, what, escapes: false)
+        start = scanner.pos
+        scanner.pos = Sql::Quotes.end_of(scanner.string, start, escapes:) || unterminated(what)
+        scanner.string.byteslice(start, scanner.pos - start)
       end
 
       def drop(scanner)

@@ -52,7 +52,7 @@ module NeverBlock
           Functions::LOOKING.transform_values { :looking },
           @own.slice(*Functions::WRITING.keys, *Functions::LOOKING.keys)
         ).freeze
-        @cache = Sql::ClassificationCache.new(mysql: false, by_shape: BY_SHAPE) { |sql| classify(sql) }
+        @cache = Sql::ClassificationCache.new(:postgres, by_shape: BY_SHAPE) { |sql| classify(sql) }
       end
 
       # @param sql [String]

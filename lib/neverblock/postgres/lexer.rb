@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "strscan"
+require_relative "../sql/quotes"
 
 module NeverBlock
   class Postgres
@@ -29,16 +30,13 @@ module NeverBlock
         (?:#{DIGITS}(?:\.(?!\.)(?:#{DIGITS})?)?|\.#{DIGITS})(?:[eE][+-]?#{DIGITS})?
       /x
       OPERATOR = %r{(?:(?!--|/\*)[~!@\#^&|`?+\-*/%<>=])+}
-      STRING = /'[^']*(?:''[^']*)*'/
-      QUOTED = /"[^"]*(?:""[^"]*)*"/
       # A string with escapes that continues after a line break.
       CONTINUED = /'(?:[ \t\f\v]|--[^\n\r]*)*[\n\r](?:[ \t\n\r\f\v]|--[^\n\r]*[\n\r])*'/
-      ESCAPED = /[eE]'(?>(?:[^'\\]+|\\.|''|#{CONTINUED})*)'/m
       DOLLAR = /\$(?:[A-Za-z_\u0080-\u{10ffff}][A-Za-z0-9_\u0080-\u{10ffff}]*)?\$/
       PARAMETER = /\$\d+/
       LINE_COMMENT = /--[^\n\r]*/
       COMMENT_EDGE = %r{/\*|\*/}
-      private_constant :NAME, :DIGITS, :NUMBER, :OPERATOR, :STRING, :QUOTED, :CONTINUED, :ESCAPED, :DOLLAR, :PARAMETER,
+      private_constant :NAME, :DIGITS, :NUMBER, :OPERATOR, :CONTINUED, :DOLLAR, :PARAMETER,
         :LINE_COMMENT, :COMMENT_EDGE
 
       # Classes of tokens by their first byte. :prefix is a letter that may begin a string or a name.
@@ -115,11 +113,11 @@ module NeverBlock
       def self.token(scanner, sql, kind, byte)
         case kind
         when :name then scanner.scan(NAME).tap { |name| name.downcase!(:ascii) }
-        when :quoted then scanner.scan(QUOTED) || unterminated("a quoted name")
+        when :quoted then quoted(scanner, sql, "a quoted name")
         when :dot then scanner.scan("..") || scanner.scan(NUMBER) || single(scanner, byte)
         when :operator then scanner.scan(OPERATOR)
         when :dollar then scanner.scan(PARAMETER) || dollar_quoted(scanner, sql)
-        when :string then scanner.scan(STRING) || unterminated("a string")
+        when :string then quoted(scanner, sql, "a string")
         when :number then scanner.scan(NUMBER)
         when :prefix then prefixed(scanner, sql)
         when :minus then scanner.skip(LINE_COMMENT) ? nil : scanner.scan(OPERATOR)
@@ -136,19 +134,31 @@ module NeverBlock
       end
       private_class_method :single
 
+      # @param before [Integer] bytes of its prefix
+      def self.quoted(scanner, sql, what, before = 0, escapes: false)
+        start = scanner.pos
+        finish = start + before
+        loop do
+          finish = Sql::Quotes.end_of(sql, finish, escapes:) || unterminated(what)
+          scanner.pos = finish - 1
+          length = escapes && scanner.match?(CONTINUED) or break
+          finish += length - 2
+        end
+        scanner.pos = finish
+        sql.byteslice(start, finish - start)
+      end
+      private_class_method :quoted
+
       # A name; or the prefix of a string (E'', B'', X'', N'', U&'') or of a name with escapes (U&"").
       def self.prefixed(scanner, sql)
         following = sql.getbyte(scanner.pos + 1)
         if following == QUOTE && !scanner.match?(/u/i)
-          escaped = scanner.match?(/e/i)
-          literal = escaped ? scanner.scan(ESCAPED) : scanner.getch + (scanner.scan(STRING) || unterminated("a string"))
-          return literal.tap { |text| text[0] = text[0].upcase } if literal
-          unterminated("a string")
+          literal = quoted(scanner, sql, "a string", 1, escapes: scanner.match?(/e/i))
+          return literal.tap { |text| text[0] = text[0].upcase }
         end
         if following == "&".ord && scanner.match?(/u&['"]/i)
           raise Unreadable, "it has a name with escapes (U&\"…\")" if scanner.match?(/u&"/i)
-          scanner.pos += 2
-          return "U&#{scanner.scan(STRING) || unterminated("a string")}"
+          return quoted(scanner, sql, "a string", 2).tap { |text| text[0] = "U" }
         end
         scanner.scan(NAME).tap { |name| name.downcase!(:ascii) }
       end

@@ -6,11 +6,11 @@ module NeverBlock
   # The texts of statements, for PostgreSQL and MySQL: what was found of each.
   module Sql
     # What a classifier has found of a text, by the text; and by the text's shape, so that statements which differ only
-    # in their literals are read once. ext/neverblock/sql/shape.c makes the shape.
+    # in their literals are read once, and long literals never. ext/neverblock/sql/shape.c makes the shape.
     #
-    #   cache = ClassificationCache.new(mysql: false, by_shape: ->(found) { found.read? }) { |sql| classify(sql) }
-    #   cache.call("select 7")    # calls the block
-    #   cache.call("select 8")    # => the same, if by_shape has returned true for it
+    #   cache = ClassificationCache.new(:postgres, by_shape: ->(found) { found.read? }) { |sql| classify(sql) }
+    #   cache.call("select 7")    # calls the block with "select 0"
+    #   cache.call("select 8")    # => the same, if by_shape has returned true for it; else the block gets "select 8"
     #
     # It has no lock: threads that collide classify twice.
     # @api private
@@ -38,14 +38,15 @@ module NeverBlock
         # @return [Integer]
         def size = @young.size + @old.size
       end
-      private_constant :Generations
+      LITERALS_MATTER = Object.new.freeze
+      private_constant :Generations, :LITERALS_MATTER
 
-      # @param mysql [Boolean] whether it is MySQL's SQL; else PostgreSQL's
+      # @param dialect [Symbol] :postgres, :mysql, or :mysql_plain (with NO_BACKSLASH_ESCAPES)
       # @param by_shape [#call] gets a classification; returns whether it does not depend on the text's literals
-      # @yieldparam sql [String]
+      # @yieldparam sql [String] a text, or the shape of one
       # @yieldreturn [Object] its classification
-      def initialize(mysql:, by_shape:, &classify)
-        @mysql = mysql
+      def initialize(dialect, by_shape:, &classify)
+        @dialect = dialect
         @by_shape = by_shape
         @classify = classify
         clear
@@ -69,14 +70,16 @@ module NeverBlock
 
       def find(sql)
         return @classify.call(sql) unless String === sql
-        shape = SqlShape.of(sql, @mysql)
-        known = shape && @shapes[shape]
-        return known if known
-        found = @classify.call(sql)
+        shape = SqlShape.of(sql, @dialect, sql.bytesize > LONGEST)
         # A text without literals is found sooner by itself.
-        entries, key = (shape && shape != sql && @by_shape.call(found)) ? [@shapes, shape] : [@texts, sql]
-        (key.bytesize > LONGEST) ? found : entries[key] = found
+        return keep(@texts, sql, @classify.call(sql)) if shape.nil? || shape == sql
+        found = @shapes[shape] || keep(@shapes, shape, judge(shape))
+        LITERALS_MATTER.equal?(found) ? keep(@texts, sql, @classify.call(sql)) : found
       end
+
+      def judge(shape) = @classify.call(shape).then { |found| @by_shape.call(found) ? found : LITERALS_MATTER }
+
+      def keep(entries, key, found) = (key.bytesize > LONGEST) ? found : entries[key] = found
     end
   end
 end

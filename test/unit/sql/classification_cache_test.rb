@@ -14,13 +14,13 @@ class SqlClassificationCacheTest < Minitest::Test
   def test_texts_that_differ_in_literals_are_classified_once
     cache = cache()
     assert_same cache.call("select 1"), cache.call("select 22")
-    assert_equal ["select 1"], @classified
+    assert_equal ["select 0"], @classified
   end
 
   def test_what_depends_on_literals_is_classified_for_each_text
     cache = cache(by_shape: false)
     assert_equal ["select 1", "select 2", "select 1"], ["select 1", "select 2", "select 1"].map { |sql| cache.call(sql).first }
-    assert_equal ["select 1", "select 2"], @classified
+    assert_equal ["select 0", "select 1", "select 2"], @classified, "the shape once"
   end
 
   def test_a_text_without_a_shape_is_classified_by_itself
@@ -47,7 +47,17 @@ class SqlClassificationCacheTest < Minitest::Test
     long = "select #{"a, " * 4_000}1"
     refute_same cache.call(long), cache.call(long)
     list = "select #{(1..10_000).to_a.join(", ")}"
-    assert_same cache.call(list), cache.call("select 7")
+    assert_same cache.call(list), cache.call("select '7', 8")
+    parameters = "select #{(1..10_000).map { |n| "$#{n}" }.join(", ")}"
+    assert_same cache.call("#{parameters}, 1"), cache.call("#{parameters}, 2, 3")
+    assert_operator @classified.last.size, :<, 100_000
+  end
+
+  # Regression: a literal of 1 MB was read by character.
+  def test_a_long_literal_is_not_read
+    cache = cache()
+    assert_same cache.call("select '#{"a" * 2_000_000}'"), cache.call("select '\\x#{"00" * 1_000_000}'")
+    assert_equal ["select ''"], @classified
   end
 
   def test_what_is_no_text_is_left_to_the_classifier
@@ -58,7 +68,7 @@ class SqlClassificationCacheTest < Minitest::Test
 
   def cache(by_shape: true)
     @classified = []
-    NeverBlock::Sql::ClassificationCache.new(mysql: false, by_shape: ->(_found) { by_shape }) do |sql|
+    NeverBlock::Sql::ClassificationCache.new(:postgres, by_shape: ->(_found) { by_shape }) do |sql|
       @classified << sql
       [sql].freeze
     end

@@ -30,7 +30,7 @@ module NeverBlock
       def place = at(caller_locations(2))
 
       # Turns what the block raises into a ConfigurationError with file and line.
-      # @param remedies [Hash{Symbol=>String}] remedies for undefined names
+      # @param remedies [Hash{Symbol=>String}] by undefined names, and by gems whose files can't be loaded
       # @raise [ConfigurationError]
       def guard(**remedies)
         yield
@@ -38,11 +38,19 @@ module NeverBlock
         raise
       rescue *AppError::CAUSES => error
         place = "#{at(error.backtrace_locations || [])}: " unless error.message.start_with?(@path)
-        remedy = remedies[error.name] if NameError === error
+        remedy = remedies[missing(error)]
         raise ConfigurationError, "#{place}#{error.message.strip} (#{error.class})#{". #{remedy}" if remedy}"
       end
 
       private
+
+      # @return [Symbol, nil] the name or gem that the error is about
+      def missing(error)
+        case error
+        when NameError then error.name
+        when LoadError then error.path&.slice(/\A\w+/)&.to_sym
+        end
+      end
 
       def at(locations) = [@path, locations.find { |one| one.path == @path }&.lineno].compact.join(":")
     end

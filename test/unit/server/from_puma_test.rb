@@ -225,6 +225,27 @@ class ServerFromPumaTest < Minitest::Test
     end
   end
 
+  # What belongs to Puma's own code, which isn't loaded, and need not be installed.
+  {
+    "threads 5\n@options[:pidfile] = false" => ":2: @options belongs to Puma's own code, and does not exist here. Write the word for it, such as pidfile " \
+      "(docs/from-puma.md has them all), and for what only Puma needs: … if defined?(Puma)",
+    "\nworkers 2 if @options.key?(:workers)" => ":2: @options belongs",
+    "@config.options" => ":1: @config belongs",
+    "\nrequire 'puma/none'" => ":2: cannot load such file -- puma/none (LoadError). Puma is not loaded to read its configuration, and need not be installed. " \
+      "Write: if defined?(Puma)",
+    "\nrequire 'nonesuch/puma'" => ":2: cannot load such file -- nonesuch/puma (LoadError)"
+  }.each do |text, message|
+    define_method(:"test_names_the_remedy_for_#{text.inspect}") do
+      error = assert_raises(NeverBlock::ConfigurationError) { reading(text) }
+      assert_includes error.message, message.sub(/\A:/, "config/puma.rb:")
+      refute_includes error.message, "if defined?(Puma)" if text.include?("nonesuch")
+    end
+    next if text.include?("none")
+    define_method(:"test_the_remedy_helps_for_#{text.inspect}") do
+      reading(text.lines.map { |line| line.include?("@") ? "if defined?(Puma)\n\#{line}\nend" : line }.join) { |configuration| configuration.check }
+    end
+  end
+
   def test_a_word_can_be_asked_for
     reading("metrics_url 'x' if respond_to?(:metrics_url)\ntag 'a' if respond_to?(:tag)") { |configuration| assert_equal "a", configuration[:tag] }
   end

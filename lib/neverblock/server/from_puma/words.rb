@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "call"
+require_relative "own_variable"
 require_relative "translation"
 
 module NeverBlock
@@ -22,9 +23,10 @@ module NeverBlock
           nakayoshi_fork: "Puma left it out with version 6; the template compacts its memory before it forks"
         }.freeze
 
-        # Remedies for undefined constants.
+        # Remedies for undefined constants, and for files that can't be loaded, by their gem.
         REMEDIES = {
           Puma: "Puma is not loaded to read its configuration. Write: if defined?(Puma)",
+          puma: "Puma is not loaded to read its configuration, and need not be installed. Write: if defined?(Puma)",
           DefaultRackup: "Puma left it out with version 6; without the line it is config.ru"
         }.freeze
         private_constant :FORMER, :REMEDIES
@@ -35,6 +37,7 @@ module NeverBlock
         def initialize
           @__calls = []
           @__scripts = []
+          @options, @config = %w[@options @config].map { |name| OwnVariable.new(name) { @__scripts.last.place } }
         end
 
         # @param script [Script]

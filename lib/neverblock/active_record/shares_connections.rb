@@ -2,6 +2,7 @@
 
 require_relative "adapters"
 require_relative "fiber_isolation"
+require_relative "reads_schema_aside"
 require_relative "release"
 require_relative "restores_transactions"
 NeverBlock::ActiveRecordRelease.check
@@ -26,6 +27,7 @@ module NeverBlock
   #
   # Each fiber has its own adapter, with Active Record's state. Its raw connection is a {Postgres::VirtualConnection}.
   module SharesConnections
+    include ReadsSchemaAside
     include RestoresTransactions
 
     # Extends the adapter's class.

@@ -2,6 +2,7 @@
 
 require_relative "adapters"
 require_relative "fiber_isolation"
+require_relative "reads_schema_aside"
 require_relative "restores_transactions"
 require_relative "../mysql"
 require_relative "../mysql/databases"
@@ -11,6 +12,7 @@ module NeverBlock
   # Active Record's state. Its raw connection is a {MySQL::VirtualConnection}, or has its methods.
   # @api private
   module SharesMySQLConnections
+    include ReadsSchemaAside
     include RestoresTransactions
 
     # @param part [Module] that is being included
@@ -107,6 +109,12 @@ module NeverBlock
       value
     ensure
       disconnect! unless whole # Active Record does it after exceptions, but not after Fiber#kill and Thread#kill
+    end
+
+    # Not only outside of the transaction: all connections may be those of others' transactions.
+    def read_aside
+      verify! unless @raw_connection
+      super { @raw_connection.beside { yield } }
     end
 
     def get_full_version = database.version

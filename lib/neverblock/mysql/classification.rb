@@ -33,6 +33,17 @@ module NeverBlock
       # @return [Boolean] whether it reads what earlier statements have left, or may do so
       def reads_residue? = kind == :residue || leaves_state?
 
+      # What was done in a transaction is rolled back with its connection.
+      # @param in_transaction [Boolean]
+      # @return [Boolean] whether it may take effect although its connection is lost
+      def takes_effect?(in_transaction)
+        case kind
+        when :read, :begin, :savepoint, :rollback, :isolation then false
+        when :write, :residue then !in_transaction
+        else true
+        end
+      end
+
       # @return [Boolean] whether the connection can't be given to others afterwards
       def leaves_state? = kind == :session || kind == :set
     end

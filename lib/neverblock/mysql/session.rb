@@ -28,7 +28,7 @@ module NeverBlock
         @session_defaults = [].freeze
         @query_flags = Trilogy::QUERY_FLAGS_DEFAULT
         @held = @pinned = @parked = @lost = nil
-        @closed = @configuring = @busy = false
+        @closed = @configuring = @busy = @beside = false
         @residue = Residue.new
         @queue_time = 0.0
         @server_status = Trilogy::SERVER_STATUS_AUTOCOMMIT
@@ -100,6 +100,17 @@ module NeverBlock
       def without_multiplexing
         in_turn { hold("without_multiplexing").leave_state("without_multiplexing") }
         yield
+      end
+
+      # Runs the block's reads without a wait for a connection: if none is free, on one that is opened for that. For
+      # callers with a lock for which the users of the others may wait.
+      # @return [Object] the block's value
+      def beside
+        before, @beside = @beside, true
+        yield
+      ensure
+        @beside = before
+        @residue.left unless @pinned
       end
 
       # @return [true]
@@ -241,6 +252,7 @@ module NeverBlock
 
       # A read that needs no connection of its own, unless it turns out otherwise.
       def share(sql, classification)
+        return connections.beside("a read") { |one| remember(one, one.query(sql, @query_flags)) } if @beside
         connection = acquire(classification)
         begin
           send_statement(connection, sql, classification)
@@ -320,7 +332,7 @@ module NeverBlock
       rescue Exception => error # standard:disable Lint/RescueException -- the server goes on with an interrupted one
         failed_over(connection) if Trilogy::Error === error && READ_ONLY.include?(error.error_code)
         raise unless connection.broken?
-        unknown = Trilogy::Error === error && error.error_code.nil? && takes_effect?(classification, before)
+        unknown = Trilogy::Error === error && error.error_code.nil? && classification.takes_effect?(before)
         lose(connection, error, unknown:)
         raise unless unknown
         raise OutcomeUnknown.of(error)
@@ -329,15 +341,6 @@ module NeverBlock
       def failed_over(connection)
         connection.leave_state("the server is read-only")
         connections.outdate
-      end
-
-      # What was done in a transaction is rolled back with its connection.
-      def takes_effect?(classification, in_transaction)
-        case classification.kind
-        when :read, :begin, :savepoint, :rollback, :isolation then false
-        when :write, :residue then !in_transaction
-        else true
-        end
       end
 
       # @param error [Exception, nil] with which the connection was lost; nil: its fiber is killed

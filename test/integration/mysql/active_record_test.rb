@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require_relative "../../support/cold_model"
 require_relative "../../support/mysql_records"
 
 # Active Record's own adapter for trilogy over shared connections, without Rails.
 class MySQLActiveRecordTest < Minitest::Test
+  include NeverBlockTest::ColdModel
   include NeverBlockTest::MySQLRecords
 
   def test_records
@@ -17,6 +19,15 @@ class MySQLActiveRecordTest < Minitest::Test
       assert_equal 1, items.where(id: item.id).update_all(sold: true), "matched rows count, as in the plain adapter"
       found.destroy!
       assert_equal 0, items.count
+    end
+  end
+
+  # Active Record reads the columns with a lock that the others need: its owner must not wait for their connections.
+  def test_a_model_is_used_first_while_all_connections_are_taken
+    with_items(checkout_timeout: 1, connections: 2) do |items|
+      database = shared
+      names = use_cold_model(items, holders: 2) { database.stats[:waiting] == 1 }
+      assert_equal ["holder 0", "holder 1", "other"], names.sort
     end
   end
 

@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require_relative "../../../support/cold_model"
 require_relative "../../../support/records"
 
 # A wait for a real connection ends once, after checkout_timeout, with an error that names the holders.
 class PostgresActiveRecordWaitsTest < Minitest::Test
+  include NeverBlockTest::ColdModel
   include NeverBlockTest::Helpers
   include NeverBlockTest::Records
 
@@ -17,6 +19,28 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
       assert_equal 1, NB.timeout(20) { items.transaction { items.connection.select_value("select 1") } }
       3.times { NB.spawn { items.lease_connection.execute("SET statement_timeout TO 54321") }.join }
       assert_equal 1, NB.timeout(20) { items.transaction { items.connection.select_value("select 1") } }
+    end
+  end
+
+  # Active Record reads the columns with a lock that the others need: its owner must not wait for their connections.
+  def test_a_model_is_used_first_while_all_connections_are_taken
+    with_items(checkout_timeout: 1, connections: 3) do |items|
+      names = use_cold_model(items, holders: 2) { items.connection_pool.stat[:neverblock][:queued] == 1 }
+      assert_equal ["holder 0", "holder 1", "other"], names.sort
+    end
+  end
+
+  # It is a part of the transaction once that has begun on the server.
+  def test_a_transaction_sees_the_tables_that_it_has_created
+    with_items do |items|
+      items.transaction do
+        items.lease_connection.create_table(:made) { |t| t.string :name }
+        made = Class.new(items) { self.table_name = "made" }
+        assert_equal %w[id name], made.column_names
+        made.lease_connection.schema_cache.clear_data_source_cache!("made")
+        raise ActiveRecord::Rollback
+      end
+      refute items.lease_connection.data_source_exists?("made")
     end
   end
 

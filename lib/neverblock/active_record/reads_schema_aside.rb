@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+module NeverBlock
+  # For adapters of Active Record: reads a model's table, columns and keys outside of a transaction that has not begun on
+  # the server yet.
+  #
+  #   module SharesConnections
+  #     include ReadsSchemaAside
+  #   end
+  #
+  # Active Record reads them when a model is first used, and holds a lock that all models share. If the transaction began
+  # with this read, the lock's owner would wait for a real connection, while the fibers that have one wait for the lock.
+  # @api private
+  module ReadsSchemaAside
+    %i[columns primary_keys indexes data_sources data_source_exists? default_sequence_name].each do |name|
+      define_method(name) do |*arguments, **options, &block|
+        return super(*arguments, **options, &block) if held_for || !@transaction_manager
+        read_aside { super(*arguments, **options, &block) }
+      end
+    end
+
+    private
+
+    def read_aside
+      @lock.synchronize do
+        transactions = @transaction_manager
+        @transaction_manager = ActiveRecord::ConnectionAdapters::TransactionManager.new(self)
+        yield
+      ensure
+        @transaction_manager = transactions
+      end
+    end
+  end
+  private_constant :ReadsSchemaAside
+end

@@ -301,4 +301,20 @@ class EnumeratorTest < Minitest::Test
       assert_operator counts.drop(10).min, :<, 1_000, counts.inspect # not 1,100 or more: a collection scans stacks, and may keep some
     end
   end
+
+  # Each Enumerator got the stack of the task before it, with the end of which the stack still had a word of the task. Its
+  # block refers to the Enumerator before. So none was collected while the newest lived.
+  slow "it collects garbage"
+  def test_dropped_enumerators_are_collected_when_their_tasks_have_ended
+    in_run do
+      count = -> { GC.start.then { ObjectSpace.each_object(Fiber).count(&:alive?) } }
+      before = count.call
+      200.times do
+        enumerator = Enumerator.new { |yielder| NeverBlock.run { |scope| scope.spawn { enumerator } && (yielder << 1) && yielder << 2 } }
+        enumerator.next
+        sleep 0
+      end
+      assert_operator count.call - before, :<, 150 # not 200: a collection scans stacks, and may keep some
+    end
+  end
 end

@@ -1,0 +1,106 @@
+# frozen_string_literal: true
+
+require "stringio"
+require "tempfile"
+require_relative "client"
+require_relative "comparison"
+require_relative "generator"
+require_relative "known"
+require_relative "servers"
+require_relative "shrinker"
+
+module NeverBlockPumaFuzz
+  # Compares the servers for some seconds, or with one seed again, and prints each difference that is not known.
+  #
+  #   Command.new(ENV).call      # => true if there was none
+  class Command
+    # Times that a difference must come again, with more and more patience for the servers.
+    AGAIN = [1, 4, 16].freeze
+
+    # @param environment [#[]] the variables that run.rb names
+    # @param output [IO]
+    def initialize(environment, output: $stdout)
+      @environment = environment
+      @output = output
+      @drop = environment["DROP"].to_s.split(",").map { |number| Integer(number, 10) }
+      @counts = Hash.new(0)
+    end
+
+    # @return [Boolean] whether all differences were known
+    def call
+      Servers.open do |servers|
+        @servers = servers
+        return known if @environment["KNOWN"]
+        failed = conversations.count { |conversation| !passes?(conversation) }
+        summary(failed)
+      end
+    end
+
+    # @param conversation [Conversation]
+    # @param patience [Integer]
+    # @return [Array<Comparison::Difference>] the unknown ones, one of a signature
+    def unknown(conversation, patience = 1)
+      outcomes = @servers.ports.map { |name, port| Thread.new { [name, Client.new(port, rounds: Client::ROUNDS * patience).call(conversation)] } }.to_h(&:value)
+      outcomes.each_key { |name| @servers.restart(name) unless @servers.running?(name) }
+      differences = Comparison.new(conversation, outcomes[:ours], outcomes[:puma]).differences
+      differences.reject { |difference| Known.rows(difference).each { |row| @counts[row] += 1 }.any? }.uniq(&:signature)
+    end
+
+    private
+
+    def integer(name)
+      value = @environment[name].to_s
+      Integer(value, 10) unless value.empty?
+    end
+
+    # @return [Enumerator::Lazy] the one of SEED, so many as REQUESTS says, or as many as there is time for
+    def conversations
+      return [Generator.new(integer("SEED")).conversation.without(@drop)] if integer("SEED")
+      first = integer("FROM") || Random.new_seed % 1_000_000_000
+      @output.puts "seeds from #{first}"
+      count = integer("REQUESTS")
+      ends_at = now + (integer("SECONDS") || 60)
+      (first..).lazy.take_while { |seed| count ? seed < first + count : now < ends_at }.map { |seed| Generator.new(seed).conversation }
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+    def passes?(conversation)
+      @counts[:conversations] += 1
+      @output.puts conversation if @environment["SHOW"]
+      found = unknown(conversation)
+      return true if found.empty?
+      signatures = found.map(&:signature)
+      AGAIN.each { |patience| signatures &= unknown(conversation, patience).map(&:signature) }
+      found.select! { |difference| signatures.include?(difference.signature) }
+      return !(@counts[:once] += 1) if found.empty?
+      tell(conversation, found)
+      false
+    end
+
+    def tell(conversation, found)
+      smaller, dropped = Shrinker.new(self, conversation, found).call
+      @output.puts "seed #{conversation.seed} differs; again: SEED=#{conversation.seed} rake fuzz:puma, or the smallest: SEED=#{conversation.seed} DROP=#{(@drop + dropped).join(",")} rake fuzz:puma"
+      @output.puts smaller, unknown(smaller).map { |difference| "  #{difference}" }
+      @output.puts "  our log: #{@servers.errors(:ours)}"
+      @output.flush
+    end
+
+    def summary(failed)
+      rows = @counts.count { |key, _| Known::Row === key }
+      @output.puts "#{@counts[:conversations]} conversations, #{rows} of #{Known::ROWS.size} known differences met, #{@counts[:once]} differed once, #{failed} differ"
+      failed.zero? && @counts[:conversations].positive?
+    end
+
+    # Each row must still be needed.
+    def known
+      idle = Known::ROWS.reject do |row|
+        @counts.clear
+        unknown(Conversation.new(0, row.example))
+        @counts[row].positive?
+      end
+      @output.puts idle.map { |row| "not needed any more: #{row.kinds.join("/")} #{row.what}: #{row.example.join.inspect}" }, "#{Known::ROWS.size} known differences, #{idle.size} not needed"
+      idle.empty?
+    end
+  end
+end

@@ -73,9 +73,13 @@ module NeverBlockPumaFuzz
       signatures = found.map(&:signature)
       AGAIN.each { |patience| signatures &= unknown(conversation, patience).map(&:signature) }
       found.select! { |difference| signatures.include?(difference.signature) }
-      return !(@counts[:once] += 1) if found.empty?
-      tell(conversation, found)
-      false
+      found.empty? ? tell_once(conversation) : tell(conversation, found)
+      found.empty?
+    end
+
+    def tell_once(conversation)
+      @counts[:once] += 1
+      @output.puts "seed #{conversation.seed} differed once, and not again"
     end
 
     def tell(conversation, found)

@@ -68,7 +68,7 @@ module NeverBlockPumaFuzz
       interims = [ours, puma]
       ours, puma = interims.map { |answers| answers&.last unless Answers::Answer === answers&.last && answers.last.interim? }
       @request = [ours, puma].grep(Answers::Answer).filter_map(&:request).first || ([ours, puma].any?(String) ? @request : "")
-      compare_interims(*interims)
+      compare_interims(*interims) if [ours, puma].all? { |answer| Answers::Answer === answer && answer.apps? }
       return compare_bytes(ours, puma) if [ours, puma].any?(String)
       return compare_presence(ours, puma) unless ours && puma
       return false if @puma.ending == :reset && !puma.complete
@@ -101,7 +101,7 @@ module NeverBlockPumaFuzz
 
     def compare_refusals(ours, puma)
       add(:refusal, nil, *[ours, puma].map { |answer| answer.apps? ? nil : summary(answer) }) if ours.apps? || puma.apps?
-      [ours, puma].all? { |answer| answer.status == 500 && !answer.apps? }
+      [ours, puma].all? { |answer| answer.status == 500 && !answer.apps? } && ours["connection"] != "close"
     end
 
     def summary(answer) = [answer.status, answer.apps? ? "by the app" : answer.body[/\A[^\n]*/n]]

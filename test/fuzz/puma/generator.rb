@@ -112,7 +112,7 @@ module NeverBlockPumaFuzz
       words << one(LENGTHS) if chance(0.1)
       words << "raise=1" if chance(0.02)
       method = one(%w[GET GET GET HEAD POST])
-      words << "hijack=#{one(%w[full partial])}" if method == "GET" && chance(0.05)
+      words.replace(["hijack=#{one(%w[full partial])}"]) if method == "GET" && chance(0.05)
       words[0] = words[0].sub("status=2", "status_text=2") if chance(0.05)
       plain_request(method:, target: "/respond?#{words.join("&")}", version: chance(0.85) ? "HTTP/1.1" : "HTTP/1.0", lines: fields(2))
     end

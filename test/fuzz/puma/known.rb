@@ -79,7 +79,9 @@ module NeverBlockPumaFuzz
 
     # Bodies.
     {"a blank after a chunk size" => "5 \r\nhello\r\n0\r\n\r\n", "a chunk size with too many digits" => "#{"0" * 30}5\r\nhello\r\n0\r\n\r\n",
-     "a character no trailer name can have" => "0\r\na b: c\r\n\r\n", "no chunk size" => " 5\r\nhello\r\n0\r\n\r\n", "a control character in a chunk extension" => "5;a\nb\r\nhello\r\n0\r\n\r\n",
+     "a character no trailer name can have" => "0\r\na b: c\r\n\r\n", "no chunk size" => " 5\r\nhello\r\n0\r\n\r\n", "a control character in a chunk extension" => "5;a\vb\r\nhello\r\n0\r\n\r\n",
+     "no CRLF after the last chunk" => "0\r\n\ra\r\n\r\n", "a trailer line without CRLF" => "0\r\na: b\rc\r\n\r\n",
+     "a folded trailer" => "0\r\na: b\r\n c\r\n\r\n", "a control character in a trailer" => "0\r\na: b\vc\r\n\r\n",
      "a trailer without a name" => "0\r\n: c\r\n\r\n"}.each do |reason, body|
       known(:refusal, nil, reason, "RFC 9112 §7.1: who reads it another way sees another end of the request", chunks(body)) { |ours, puma| OURS_ALONE.call(400, reason, ours, puma) }
     end
@@ -95,14 +97,18 @@ module NeverBlockPumaFuzz
     # Connections.
     known(:field, "connection", "Connection: close in HTTP/1.0", "it says what is true anyway: taste", head(request: "GET / HTTP/1.0")) { |ours, puma, one| ours & ["close"] == ["close"] && ours - ["close"] == puma.to_a && one.request.end_with?("1.0") }
     known(:field, "connection", "close in a list, or twice", "RFC 9110 §7.6.1", head("Connection: x, close")) do |ours, puma, one|
-      ours == ["close"] && puma.nil? && one.conversation.bytes.match?(/^Connection:.*,.*close|^Connection: close.*,|^Connection:.*^Connection:/mni)
+      ours & ["close"] == ["close"] && ours - ["close"] == puma.to_a && one.conversation.bytes.match?(/^Connection:.*,.*close|^Connection: close.*,|^Connection:.*^Connection:/mni)
+    end
+    known([:field, :body], /\A(connection)?\z/, "an end without a length, in HTTP/1.0", "RFC 9112 §6.3: it is the connection's end that ends the body; Puma says keep-alive, and closes", bare("GET /respond?body=each HTTP/1.0", "Connection: keep-alive")) do |ours, puma, one|
+      one.request.end_with?("1.0") && ((one.kind == :body) ? puma.start_with?(ours) : [ours, puma] == [["close"], ["keep-alive"]])
     end
     known(:field, "connection", "keep-alive in a list, in HTTP/1.0", "RFC 9110 §7.6.1", bare("GET / HTTP/1.0", "Connection: Keep-Alive, TE")) { |ours, puma, one| ours == ["keep-alive"] && puma.nil? && one.request.end_with?("1.0") }
+    known(:field, "connection", "the order of two Connection fields", "RFC 9110 §5.3: it has no meaning", respond("field=connection:upgrade").sub("\r\n\r\n", "\r\nConnection: close\r\n\r\n")) { |ours, puma| ours.to_a.sort == puma.to_a.sort }
     known(:field, "connection", "an app's Connection: keep-alive", "RFC 9110 §7.6.1: it is the server that decides", respond("field=connection:keep-alive")) { |ours, puma, one| puma == ["keep-alive"] && one.request.include?("field=connection:keep-alive") }
 
     known(:field, "connection", "an app's Connection: close", "Puma sends it twice when it closes anyway", respond("field=connection:close").sub("\r\n\r\n", "\r\nConnection: close\r\n\r\n")) { |ours, puma| ours == ["close"] && puma == %w[close close] }
-    known(:field, "connection", "a partial hijack", "SPEC of Rack: the app ends the connection, and the client is told", respond("hijack=partial")) { |ours, puma, one| ours == ["close"] && puma.nil? && one.request.include?("hijack=partial") }
-    known(:missing, nil, "a request line that begins with a wrong byte and doesn't end", KnownHeads::LATER, "{") { |ours, puma| ours.nil? && puma.first == 400 }
+    known(:field, "connection", "a partial hijack", "SPEC of Rack: the app ends the connection, and the client is told", respond("hijack=partial")) { |ours, puma, one| ours == ["close"] && puma.nil? && one.request.match?(/hijack=p/) }
+    known(:missing, nil, "a request line that begins with a wrong byte and doesn't end", KnownHeads::LATER, "{") { |ours, puma| ours.nil? && STATUS[puma] == 400 }
 
     # Responses: their ends.
     known(:field, "date", "Date", "RFC 9110 §6.6.1: a server with a clock sends it", head) { |_, puma| puma.nil? }
@@ -124,6 +130,7 @@ module NeverBlockPumaFuzz
     %w[field=x%20y:1 field=x%0Ay:1 field=:1 field=x(y):1].each { |word| known_response(word, "a name that no field can have, #{word}", "RFC 9110 §5.1: an error in the log says it, where Puma drops or sends the field") }
     %w[hint=link:a%0Db hint=x%20y:1].each { |word| known_response(word, "a bad field among early hints, #{word}", "as for a response") }
     %w[status=99 status=0].each { |word| known_response(word, "a status that no response has, #{word}", "RFC 9110 §15: 100 to 599 have a meaning") }
+    known(:refusal, nil, "101 in HTTP/1.0", "RFC 9110 §15.2: it has no 1xx", respond("status=101", "GET", "1.0")) { |ours, puma, one| puma.nil? && STATUS[ours] == 500 && one.request.match?(/=101\b.* HTTP.1.0/) }
     %w[length=x length=].each { |word| known_response(word, "a Content-Length that is not a number, #{word}", "RFC 9110 §8.6; Puma takes it for 0") }
     known(:field, nil, "a field with nothing", "SPEC of Rack: a String, or an Array of them; Puma sends an empty one, or []", respond("none=x-nil")) { |ours, puma| ours.nil? && [[""], ["[]"]].include?(puma) }
     known(:interim, "103", "early hints in HTTP/1.0", "RFC 9110 §15.2: it has no 1xx", respond("hint=x-a:1", "GET", "1.0")) { |ours, puma, one| ours.nil? && one.request.end_with?("1.0") }

@@ -81,6 +81,8 @@ module NeverBlockPumaFuzz
         "in the env it could not be told from X-A, which a proxy may have set (CVE-2024-45614 was about which of the two wins)"],
       "the case of a host that is there twice" => [/\A(HTTP_HOST|SERVER_NAME)\z/, ->(ours, puma, *) { ours&.casecmp?(puma) }, bare("GET http://A/ HTTP/1.1", "Host: a"),
         "RFC 9112 §3.2.2: the target's counts"],
+      "a port that is there twice" => [/\AHTTP_HOST\z/, ->(ours, puma, *) { ours == puma.sub(/:0*(80)?\z/, "") }, bare("GET http://a/ HTTP/1.1", "Host: a:080"),
+        "RFC 9112 §3.2.2: the target's counts, and 80 is the same as none"],
       "zeros before a port" => [/\ASERVER_PORT\z/, ->(ours, puma, *) { puma.empty? || ours.to_i == puma.to_i || puma.to_i.zero? }, bare("GET / HTTP/1.1", "Host: a:0080"),
         "the env's is a number as numbers are written, and 80 where there is none"],
       "no path in an absolute target" => [/\APATH_INFO\z/, ->(ours, puma, *) { [ours, puma] == ["/", ""] }, head(request: "GET http://a HTTP/1.1"),

@@ -1,10 +1,16 @@
 # frozen_string_literal: true
 
-# Two fuzzers. fuzz:runtime runs random programs of tasks, timeouts, files, processes and so on, each in a process of its own,
+# Three fuzzers. fuzz:runtime runs random programs of tasks, timeouts, files, processes and so on, each in a process of its own,
 # and checks each operation's effect; its code is in test/fuzz/runtime, and CONTRIBUTING.md has its variables:
 #
 #   rake fuzz:runtime                         # a minute, from a random seed
 #   rake fuzz:runtime SEED=7 ENGINE=epoll     # one program again
+#
+# fuzz:puma sends random requests to Puma and to our server, and compares the answers; its code is in test/fuzz/puma, and
+# CONTRIBUTING.md has its variables:
+#
+#   rake fuzz:puma                            # a minute, from a random seed
+#   rake fuzz:puma SEED=7                     # one conversation again
 #
 # fuzz:http fuzzes the server's parser with sanitizers, for a fixed time; a finding fails the run and leaves its input behind:
 #
@@ -70,6 +76,14 @@ namespace :fuzz do
   desc "Run random programs of the runtime for SECONDS=60, or one again: SEED=n (ENGINE=, SHRINK=1, PLAN=1: CONTRIBUTING.md)"
   task runtime: :compile do
     ruby "-w", "-Ilib", "test/fuzz/runtime/run.rb"
+  end
+
+  desc "Compare the server with Puma for SECONDS=60, or in one conversation again: SEED=n (REQUESTS=, KNOWN=1: CONTRIBUTING.md)"
+  task puma: :compile do
+    gemfile = File.expand_path("../test/apps/rails/8.1.gemfile", __dir__)
+    abort "fuzz:puma needs the gems of Rails: bin/setup installs them" unless File.exist?("#{gemfile}.lock")
+    bundle = {"BUNDLE_GEMFILE" => gemfile, "BUNDLE_LOCKFILE" => nil, "BUNDLE_PATH" => File.expand_path("../vendor/bundle", __dir__), "RUBYOPT" => nil, "RUBYLIB" => nil}
+    sh(bundle, RbConfig.ruby, "-rbundler/setup", "-Ilib", "test/fuzz/puma/run.rb")
   end
 
   desc "Fuzz the HTTP parsers and the chunk decoder for TIME=30 seconds"

@@ -24,8 +24,27 @@ module NeverBlockPumaFuzz
     Difference = Struct.new(:kind, :key, :ours, :puma, :conversation, :request) do
       def to_s = "#{[kind, key].compact.join(" ")}: ours #{shown(ours)}, Puma's #{shown(puma)}#{" (#{request})" unless request.empty?}"
 
+      def http10? = request.end_with?(" HTTP/1.0")
+
+      def head? = request.start_with?("HEAD ")
+
+      # Whether the query for Apps::Respond has this.
+      def asks?(word) = request.include?(word)
+
+      # Whether the client has sent this, in any request.
+      def sent?(pattern) = conversation.bytes.match?(pattern)
+
+      # Whether a Connection field of the client has this among others.
+      def lists?(word) = sent?(/^Connection:.*,.*#{word}|^Connection: *#{word} *,|^Connection:.*^Connection:/mni)
+
+      # Whether our field has this more than Puma's.
+      def adds?(value) = ours.to_a.include?(value) && ours - [value] == puma.to_a
+
+      # Whether we have refused so; an answer to HEAD has no text.
+      def refused?(status, text) = [[status, text], [status, ""]].include?(ours)
+
       # Differences of one kind, whatever the values are.
-      def signature = [kind, (kind == :refusal) ? [ours, puma].map { |one| Array === one ? one : one && :taken } : key]
+      def signature = [kind, (kind == :refusal) ? [ours, puma] : key]
 
       private
 

@@ -93,7 +93,7 @@ module NeverBlockPumaFuzz
     # What says where the body ends is odd, or says something else than the body.
     def framing_request
       content = one(CONTENTS.first(8))
-      framing, body = chance(0.4) ? sized(content) : chunked(content)
+      _, body = chance(0.4) ? sized(content) : chunked(content)
       framing = chance(0.7) ? one(FRAMING) : "Content-Length: #{[content.bytesize + one([-2, -1, 1, 20]), 0].max}"
       plain_request(method: body_method, target: body_target, version: chance(0.8) ? "HTTP/1.1" : "HTTP/1.0", lines: [framing, *fields(1)], body:)
     end

@@ -3,7 +3,7 @@
 module NeverBlockPumaFuzz
   # The words that requests are made of. A word that is there twice is chosen twice as often.
   module Vocabulary
-    METHODS = [*%w[GET GET GET POST POST POST PUT PATCH DELETE HEAD HEAD OPTIONS TRACE PROPFIND get BREW CONNECT G@T]].freeze
+    METHODS = %w[GET GET GET POST POST POST PUT PATCH DELETE HEAD HEAD OPTIONS TRACE PROPFIND get BREW CONNECT G@T].freeze
 
     TARGETS = %W[/ / /a/b?c=d /a/b?c=d&e /rails /rails/a?b=1&c[]=2&c[]=3 /rails?a[b][c]=1 /rails/a%20b?q=%E2%82%AC /rails/%zz?a=%ff
       * http://a/x?y http://a http://b/rails https://a:8443/x HTTP://A/x //x/y /../x /a/./b /a%2Fb /a%00 /a;b=c /?q="<>{}|^` /a|b /? /?? /a?b#c /#a

@@ -36,7 +36,7 @@ module NeverBlockPumaFuzz
     def self.input(input)
       all = input.read
       lines = {"read" => all, "encoding" => all.encoding.to_s, "read at the end" => input.read, "read(1) at the end" => input.read(1),
-        "gets at the end" => input.gets, "rewind" => input.respond_to?(:rewind)}
+               "gets at the end" => input.gets, "rewind" => input.respond_to?(:rewind)}
       if input.respond_to?(:rewind)
         input.rewind
         lines["gets"] = input.gets

@@ -49,11 +49,16 @@ module NeverBlock
   def self.timeout(seconds, &block)
     raise ArgumentError, "NeverBlock.timeout needs a block" unless block
     Options.seconds("timeout", seconds)
-    return yield(seconds) if seconds.nil? || seconds.infinite?
+    return yield(seconds) if seconds.nil?
     expire_after(seconds, "execution expired after #{seconds} s", &block)
   end
 
+  # From so many seconds on, 31 years, a limit is none, as in engine/timers.c. The thread of Ruby's Timeout dies of it.
+  ENDLESS = 1_000_000_000
+  private_constant :ENDLESS
+
   def self.expire_after(seconds, message, &block)
+    return yield(seconds) if seconds >= ENDLESS
     return expire_outside(seconds, message, &block) unless Scheduler.current
     Timeout.timeout(seconds, TimeoutError, message, &block)
   end

@@ -53,6 +53,7 @@
 #define NB_MILLISECOND UINT64_C(1000000)
 #define NB_SECOND UINT64_C(1000000000)
 #define NB_NEVER UINT64_MAX /* a deadline that does not come */
+#define NB_LONGEST 1000000000 /* seconds, 31 years: from this length on a wait has no end */
 #define NB_TAG_FATAL 8      /* Ruby's number for "the thread is being killed": vm_core.h, unchanged since 1.9 */
 
 typedef struct nb_engine nb_engine_t;

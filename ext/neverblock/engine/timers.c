@@ -8,7 +8,7 @@
 /* Rounds up: what a caller has left of a limit may be less than a nanosecond, and a virtual clock would not move. The
  * picosecond is for products such as 0.1 * 1e9. */
 uint64_t nb_after(double seconds) {
-    if (!(seconds < 1e9)) return NB_NEVER; /* 31 years; NaN too */
+    if (!(seconds < NB_LONGEST)) return NB_NEVER; /* NaN too */
     if (seconds <= 0) return nb_now();
     return nb_now() + (uint64_t)fmax(1, ceil(seconds * 1e9 - 1e-3));
 }

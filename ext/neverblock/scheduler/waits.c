@@ -2,14 +2,13 @@
  * The waits without a descriptor: kernel_sleep, block, unblock, unblock_next, yield.
  */
 #include "scheduler.h"
-#include <math.h>
 #include <string.h>
 
 /* Validates as Kernel#sleep does: ArgumentError for a negative number, TypeError for other objects. */
 uint64_t nb_deadline_from(VALUE seconds) {
     if (NIL_P(seconds)) return NB_NEVER;
     struct timespec interval = rb_time_timespec_interval(seconds);
-    if (interval.tv_sec > 1000000000) return NB_NEVER;
+    if (interval.tv_sec >= NB_LONGEST) return NB_NEVER;
     uint64_t length = (uint64_t)interval.tv_sec * NB_SECOND + (uint64_t)interval.tv_nsec;
     if (!length && RTEST(rb_funcall(seconds, '>', 1, INT2FIX(0)))) length = 1; /* as nb_after does */
     return nb_now() + length;
@@ -17,11 +16,13 @@ uint64_t nb_deadline_from(VALUE seconds) {
 
 VALUE nb_seconds_since(uint64_t then) { return DBL2NUM((double)(nb_now() - then) / 1e9); }
 
-/* Limits may be infinite. */
-uint64_t nb_limit_from(VALUE seconds) {
-    if (RB_FLOAT_TYPE_P(seconds) && isinf(RFLOAT_VALUE(seconds)) && RFLOAT_VALUE(seconds) > 0) return NB_NEVER;
-    return nb_deadline_from(seconds);
+static bool is_endless(VALUE seconds) {
+    if (RB_FLOAT_TYPE_P(seconds)) return !(RFLOAT_VALUE(seconds) < NB_LONGEST);
+    bool large = RB_TYPE_P(seconds, T_BIGNUM) || RB_TYPE_P(seconds, T_RATIONAL);
+    return large && !(rb_num2dbl(seconds) < NB_LONGEST);
 }
+
+uint64_t nb_limit_from(VALUE seconds) { return is_endless(seconds) ? NB_NEVER : nb_deadline_from(seconds); }
 
 static VALUE mutex_class, sleep_symbol;
 

@@ -62,9 +62,18 @@ class TimeoutTest < Minitest::Test
     end
   end
 
-  # R11 of the runtime's review: it raised RangeError.
-  def test_an_infinite_timeout_means_no_limit
-    assert_equal :value, in_run { Timeout.timeout(Float::INFINITY) { sleep(0.1) && :value } }
+  # R11 of the runtime's review: it raised RangeError. So do Ruby's other waits, but not its Timeout.
+  def test_an_infinite_or_huge_timeout_or_nan_means_no_limit
+    huge = [Float::INFINITY, Float::NAN, 1e20, 2**80, Rational(10**30)]
+    huge.each { |seconds| assert_equal :value, in_run { Timeout.timeout(seconds) { sleep(0.1) && :value } }, seconds.inspect }
+    (huge - [Float::NAN]).each do |seconds|
+      [-> { NeverBlock.timeout(seconds) { :value } }, -> { NeverBlock.move_on_after(seconds) { :value } },
+        -> { NeverBlock.timeout_at(seconds) { :value } }].each do |call|
+        assert_equal :value, call.call, seconds.inspect # outside of loops
+        assert_equal :value, in_run { call.call }, seconds.inspect
+      end
+      assert_equal :value, in_run { |scope| scope.spawn { :value }.join(seconds).value }
+    end
   end
 
   # The time until a deadline may be negative. Later versions of the gem refuse that before they call us.

@@ -65,9 +65,10 @@ module NeverBlock
 
       directive :max_connections, value: [ValueType.count(least: 1), 20_000],
         example: "max_connections 2_000", says: <<~TEXT
-          Connections that are open at the same time, idle ones included. At the limit each new one closes the one that
-          has been idle for longest. If none is idle, new ones wait in the kernel's backlog. Each connection takes a
-          file descriptor; `neverblock serve` raises its soft limit (`ulimit -n`) as needed, up to the hard limit.
+          Connections that are open at the same time: idle ones too, and hijacked ones (websockets) until the app closes
+          them. At the limit each new one closes the one that has been idle for longest. If none is idle, new ones wait in
+          the kernel's backlog. Each connection takes a file descriptor; `neverblock serve` raises its soft limit
+          (`ulimit -n`) as needed, up to the hard limit.
         TEXT
 
       directive :max_connections_per_address, value: [ValueType.count(least: 1).optional, nil],
@@ -80,8 +81,9 @@ module NeverBlock
         TEXT
 
       directive :max_streams, value: [ValueType.count(least: 1), 10_000], example: "max_streams 500", says: <<~TEXT
-        Hijacked connections, streaming responses such as server-sent events, and responses that their clients read
-        slowly. They take no place of `max_in_flight`.
+        Requests with a streaming response, such as server-sent events, or a hijacked connection, and responses that
+        their clients read slowly. They take no place of `max_in_flight`. A hijacked connection whose request is over,
+        such as Action Cable's, counts in `max_connections` alone.
       TEXT
 
       directive :max_requests_per_connection, value: [ValueType.count(least: 1).optional, nil],

@@ -21,11 +21,12 @@ module NeverBlock
 
       # Metrics by the keys of a server's stats.
       SERVER = {
-        connections: ["connections", :gauge, "Connections that are open."],
+        connections: ["connections", :gauge, "Connections that are open, with those that the app has taken over."],
+        taken_over: ["connections_taken_over", :gauge, "Hijacked connections that the app has not closed."],
         in_flight: ["requests_in_flight", :gauge, "Requests that have a handler fiber. Streams are not among them."],
         ready: ["requests_ready", :gauge, "Requests that have a place and wait for the processor."],
         queued: ["requests_queued", :gauge, "Requests that wait for a place."],
-        streams: ["streams", :gauge, "Streamed responses and hijacked connections; they are not in flight."],
+        streams: ["streams", :gauge, "Requests that stream or were hijacked, while they run; they are not in flight."],
         fibers: ["request_fibers", :gauge, "Fibers that serve requests."],
         idle_fibers: ["request_fibers_idle", :gauge, "Request fibers that are idle."],
         body_bytes: ["request_body_bytes", :gauge, "Bytes of request bodies, in memory and files."],
@@ -148,7 +149,8 @@ module NeverBlock
       # Two may have the same command.
       def add_sidecar(sidecar, number)
         labels = {sidecar: sidecar[:command], number:}
-        add("sidecar_up", :gauge, "1 while the sidecar's process runs.", (sidecar[:state] == :running) ? 1 : 0, **labels)
+        up = (sidecar[:state] == :running) ? 1 : 0
+        add("sidecar_up", :gauge, "1 while the sidecar's process runs.", up, **labels)
         add("sidecar_restarts_total", :counter, "Times that the sidecar has ended unasked, or could not be started.",
           sidecar[:restarts], **labels)
       end

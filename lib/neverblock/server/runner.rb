@@ -63,7 +63,8 @@ module NeverBlock
         @pid_file.write
         before = trap_all
         @server = load_app { yield }
-        @heartbeat = Heartbeat.new(@server, @configuration[:worker_timeout], @loads, @sidecars) { |name| signalled(name) }
+        limit = @configuration[:worker_timeout]
+        @heartbeat = Heartbeat.new(@server, limit, @loads, @sidecars) { |name| signalled(name) }
         @endpoints = Endpoints.new(@configuration, @heartbeat, $stderr)
         whole = serve
         failed = follow if @machine.state == "starting anew"

@@ -113,7 +113,7 @@ class ServerHijackTest < Minitest::Test
     serve { |env| sockets << env["rack.hijack"].call }
     wire = connect << get
     io = sockets.pop(timeout: 10)
-    await_stats(in_flight: 0, streams: 0, connections: 0)
+    await_stats(in_flight: 0, streams: 0, connections: 1, taken_over: 1)
     io << "later"
     assert_equal "later", wire.read(5)
     wire << "back"
@@ -225,12 +225,15 @@ class ServerHijackTest < Minitest::Test
   end
 
   def test_partial_that_fails
-    serve { |_env| [200, {"rack.hijack" => ->(io) { io.write("a") && raise("in hijack") }}, []] }
+    socket = nil
+    serve { |_env| [200, {"rack.hijack" => ->(io) { (socket = io).write("a") && raise("in hijack") }}, []] }
     wire = connect << get
     assert_equal 200, wire.read_head.status
     assert_equal "a", wire.read(1)
     assert_match(/RuntimeError: in hijack/, await_log.join)
-    await_stats(in_flight: 0, streams: 0, connections: 0)
+    await_stats(in_flight: 0, streams: 0, connections: 1, taken_over: 1)
+    socket.close
+    await_stats(connections: 0, taken_over: 0)
   end
 
   def test_partial_with_a_field_that_is_refused

@@ -163,16 +163,6 @@ class ServerLimitsTest < Minitest::Test
     log
   end
 
-  def test_a_hijacked_connection_makes_room
-    sockets = gate
-    serve(max_connections: 1) { |env| (env["PATH_INFO"] == "/hijack") ? sockets << env["rack.hijack"].call : HELLO.call(env) }
-    connect << get("/hijack")
-    io = sockets.pop(timeout: 10)
-    assert_equal 200, ask(get).status
-    io.close
-    log
-  end
-
   def test_streams_take_no_place_of_requests
     steps = gate
     serve(max_in_flight: 1) do |env|

@@ -343,8 +343,10 @@ static VALUE core_close(VALUE self) {
 static VALUE core_stats(VALUE self) {
     nb_server_t *server = nb_server_get(self);
     VALUE stats = rb_hash_new();
+    size_t taken_over = nb_hijacked_look(&server->net);
     const struct { const char *name; size_t value; } all[] = {
-        {"connections", server->net.connection_count}, {"in_flight", server->in_flight}, {"ready", server->ready_count},
+        {"connections", server->net.connection_count + taken_over}, {"taken_over", taken_over},
+        {"in_flight", server->in_flight}, {"ready", server->ready_count},
         {"queued", server->queued_count}, {"streams", server->streams},
         {"fibers", server->handler_count}, {"idle_fibers", server->idle_count}, {"body_bytes", server->body_bytes},
         {"accepted", server->net.accepted_total}, {"requests", server->requests_total},

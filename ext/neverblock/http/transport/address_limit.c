@@ -36,6 +36,10 @@ bool nb_address_limit_acquire(nb_connection_t *connection) {
     if (nb_trusts(&transport->settings.trusted, address)) return true;
     count_t *count = count_of(transport, address);
     if (count->connections >= most) {
+        nb_hijacked_look_again(transport); /* it may free the count */
+        count = count_of(transport, address);
+    }
+    if (count->connections >= most) {
         char text[NB_ADDRESS_TEXT];
         nb_address_text(text, address);
         transport->refused_address++;
@@ -49,12 +53,10 @@ bool nb_address_limit_acquire(nb_connection_t *connection) {
     return true;
 }
 
-void nb_address_limit_release(nb_connection_t *connection) {
-    count_t *count = connection->address_count;
-    connection->address_count = NULL;
+void nb_address_limit_release(nb_transport_t *transport, count_t *count) {
     if (!count || --count->connections) return;
     st_data_t network = (st_data_t)count->network;
-    st_delete(connection->transport->address_counts, &network, NULL);
+    st_delete(transport->address_counts, &network, NULL);
     xfree(count);
 }
 

@@ -73,7 +73,7 @@ static void forget(nb_connection_t *connection, bool closing) {
     nb_timer_cancel(transport->engine, &connection->timer);
     nb_list_remove(&connection->link);
     nb_list_remove(&connection->idles);
-    nb_address_limit_release(connection);
+    nb_address_limit_release(transport, connection->address_count);
     transport->connection_count--;
     nb_exchange_t *exchange = connection->exchange;
     if (exchange) {
@@ -85,8 +85,8 @@ static void forget(nb_connection_t *connection, bool closing) {
 
 static void made_room(nb_transport_t *transport) {
     nb_listeners_count(transport);
-    bool full = transport->connection_count >= transport->settings.max_connections;
-    if (transport->paused && !transport->draining && !full) nb_listeners_pause(transport, false);
+    if (transport->paused && !transport->draining && !nb_transport_is_full(transport))
+        nb_listeners_pause(transport, false);
 }
 
 /* A forked child may hold the descriptor too: our close alone would not end the connection then. */
@@ -107,14 +107,15 @@ void nb_connection_close(nb_connection_t *connection) {
     made_room(transport);
 }
 
-int nb_connection_release(nb_connection_t *connection) {
+void nb_connection_release(nb_connection_t *connection) {
     nb_transport_t *transport = connection->transport;
     int fd = connection->watch.fd;
     connection->watch.events = 0;
+    nb_hijacked_add(transport, fd, connection->address_count);
+    connection->address_count = NULL;
     forget(connection, false);
     xfree(connection);
-    made_room(transport);
-    return fd;
+    nb_listeners_count(transport);
 }
 
 /* ---- deadlines ---- */

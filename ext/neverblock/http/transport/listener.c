@@ -47,23 +47,19 @@ static void out_of_descriptors(nb_transport_t *transport, int error) {
     nb_transport_report(transport, "descriptors",
                         "accepting pauses: %s with %zu connections open; "
                         "raise the limit (ulimit -n) or lower max_connections",
-                        strerror(error), transport->connection_count);
+                        strerror(error), transport->connection_count + transport->hijacked_count);
 }
 
 static bool is_out_of_descriptors(int error) {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-static bool is_at_limit(nb_transport_t *transport) {
-    return transport->connection_count >= transport->settings.max_connections;
-}
-
 static bool is_full(nb_transport_t *transport) {
-    if (!is_at_limit(transport) || nb_eviction_candidate(transport)) return false;
+    if (!nb_transport_is_full(transport) || nb_eviction_candidate(transport)) return false;
     if (!transport->paused)
         nb_transport_report(transport, "connections",
                             "accepting pauses: %zu connections are open, none of them idle (max_connections)",
-                            transport->connection_count);
+                            transport->connection_count + transport->hijacked_count);
     nb_listeners_pause(transport, true);
     return true;
 }
@@ -71,7 +67,7 @@ static bool is_full(nb_transport_t *transport) {
 /* An idle connection is closed only for a client that is let in. NULL: this one was closed. */
 static nb_connection_t *let_in(nb_transport_t *transport, nb_accepted_t client,
                                const struct sockaddr_storage *address) {
-    nb_connection_t *place = is_at_limit(transport) ? nb_eviction_candidate(transport) : NULL;
+    nb_connection_t *place = nb_transport_is_full(transport) ? nb_eviction_candidate(transport) : NULL;
     transport->accepted_total++;
     nb_connection_t *connection = nb_connection_open(transport, client, address);
     if (nb_address_limit_acquire(connection)) {
@@ -147,7 +143,7 @@ static bool client_waits(nb_listener_t *listener) {
 
 static bool accept_next(nb_listener_t *listener) {
     nb_transport_t *transport = listener->transport;
-    if (is_at_limit(transport) && (!client_waits(listener) || is_full(transport))) return false;
+    if (nb_transport_is_full(transport) && (!client_waits(listener) || is_full(transport))) return false;
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     int fd = accept_one(listener->watch.fd, &address, &length);
@@ -256,7 +252,8 @@ void nb_listeners_pause(nb_transport_t *transport, bool paused) {
 /* A connection has become idle, and may make room. Below the limit, accepting pauses for want of
  * descriptors: the tick retries. */
 void nb_listeners_retry(nb_transport_t *transport) {
-    if (transport->paused && !transport->draining && is_at_limit(transport)) nb_listeners_pause(transport, false);
+    if (transport->paused && !transport->draining && nb_transport_is_full(transport))
+        nb_listeners_pause(transport, false);
 }
 
 void nb_listeners_stand_back(nb_transport_t *transport, bool standing_back) {

@@ -10,9 +10,11 @@ static void ticked(nb_engine_t *engine, nb_timer_t *timer) {
     uint64_t now = nb_now();
     bool again = transport->hooks->tick(transport, now);
     nb_sends_expire(transport, now);
-    if (transport->paused && !transport->draining && transport->connection_count < transport->settings.max_connections)
+    nb_hijacked_look(transport);
+    if (transport->paused && !transport->draining && !nb_transport_is_full(transport))
         nb_listeners_pause(transport, false);
-    if (again || transport->connection_count || transport->paused) nb_transport_tick_soon(transport);
+    bool has_any = transport->connection_count || transport->hijacked_count;
+    if (again || has_any || transport->paused) nb_transport_tick_soon(transport);
 }
 
 void nb_transport_tick_soon(nb_transport_t *transport) {
@@ -65,6 +67,7 @@ void nb_transport_free(nb_transport_t *transport) {
     while (transport->output_count) xfree(transport->outputs[--transport->output_count].bytes);
     while (transport->accepted_count) close(transport->accepted[--transport->accepted_count].fd);
     xfree(transport->accepted);
+    xfree(transport->hijacked);
     nb_address_limit_free(transport);
     xfree(transport->settings.trusted.networks);
     xfree(transport->scratch);

@@ -12,6 +12,7 @@
  *     output.c         gathers and sends bytes for a fiber that waits for it
  *     send.c           sends without waiting
  *     rate.c           measures how fast a client takes a response
+ *     hijacked.c       counts the connections that the app has taken over
  *
  * A connection holds no fiber. Its states:
  *
@@ -166,6 +167,9 @@ struct nb_transport {
     uint64_t submitted;       /* … and when it was told last */
     nb_accepted_t *accepted;  /* by the back end when there was no room: first come, first served */
     size_t accepted_count, accepted_capacity;
+    struct nb_hijacked *hijacked; /* connections that the app has taken over: hijacked.c */
+    size_t hijacked_count, hijacked_capacity;
+    uint64_t hijacked_looked; /* ns: when their closes were looked for last */
     struct st_table *address_counts; /* connections by their networks: address_limit.c */
     nb_timer_t tick;          /* once a second, while there are connections */
     char *scratch;
@@ -218,7 +222,7 @@ void nb_connection_evict(nb_connection_t *);
 
 /* address_limit.c */
 bool nb_address_limit_acquire(nb_connection_t *); /* false: the address has as many as it may; close this one */
-void nb_address_limit_release(nb_connection_t *);
+void nb_address_limit_release(nb_transport_t *, struct nb_address_count *); /* NULL: it had no limit */
 void nb_address_limit_free(nb_transport_t *);
 
 /* connection.c */
@@ -234,7 +238,7 @@ void nb_connection_next(nb_connection_t *);    /* its request is over, and anoth
 void nb_connection_linger(nb_connection_t *);  /* all is said: closes when the client has had time to read it */
 void nb_connection_leave(nb_connection_t *);   /* closes when all is out */
 void nb_connection_close(nb_connection_t *);   /* frees it */
-int nb_connection_release(nb_connection_t *);  /* for hijack: gives up its descriptor and frees it */
+void nb_connection_release(nb_connection_t *); /* for hijack: gives up its descriptor and frees it */
 
 /* receive.c */
 void nb_connection_keep(nb_connection_t *, const char *bytes, size_t length); /* unread bytes */
@@ -268,6 +272,13 @@ void nb_send_finish(nb_exchange_t *);          /* the last bytes of a response: 
 bool nb_send_words(nb_connection_t *, const char *text, size_t length);
 void nb_send_abandon(nb_connection_t *);
 void nb_sends_expire(nb_transport_t *, uint64_t now);
+
+/* hijacked.c */
+typedef struct nb_hijacked nb_hijacked_t;
+void nb_hijacked_add(nb_transport_t *, int fd, struct nb_address_count *);
+size_t nb_hijacked_look(nb_transport_t *);     /* forgets those that were closed; how many are open */
+void nb_hijacked_look_again(nb_transport_t *); /* unless it has just been done: a limit seems to be reached */
+bool nb_transport_is_full(nb_transport_t *);   /* it has max_connections, with the hijacked ones */
 
 /* rate.c */
 void nb_rate_begin(nb_rate_t *, int fd, uint64_t sent, uint64_t now);

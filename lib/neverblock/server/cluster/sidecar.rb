@@ -14,7 +14,7 @@ module NeverBlock
       #
       #   sidecar = Sidecar.new("bin/jobs", supervisor)
       #   scope.spawn { sidecar.keep }
-      #   sidecar.to_h         # => {command: "bin/jobs", pid: 4711, state: :running, restarts: 0, failure: nil, at: nil}
+      #   sidecar.to_h         # => {command: "bin/jobs", pid: 4711, state: :running, restarts: 0, …}
       #   sidecar.restart
       #   sidecar.stop(30)
       # @api private
@@ -36,7 +36,8 @@ module NeverBlock
 
         # @return [Hash{Symbol=>Object}] as docs/operations.md has it
         def to_h
-          {command: @command, pid: @pid, state: @pid ? :running : :down, restarts: @restarts, failure: @failure, at: @at}
+          {command: @command, pid: @pid, state: @pid ? :running : :down,
+           restarts: @restarts, failure: @failure, at: @at}
         end
 
         # @return [void]

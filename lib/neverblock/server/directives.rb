@@ -66,8 +66,8 @@ module NeverBlock
       directive :max_connections, value: [ValueType.count(least: 1), 20_000],
         example: "max_connections 2_000", says: <<~TEXT
           Connections that are open at the same time: idle ones too, and hijacked ones (websockets) until the app closes
-          them. At the limit each new one closes the one that has been idle for longest. If none is idle, new ones wait in
-          the kernel's backlog. Each connection takes a file descriptor; `neverblock serve` raises its soft limit
+          them. At the limit each new one closes the one that has been idle for longest. If none is idle, new ones wait
+          in the kernel's backlog. Each connection takes a file descriptor; `neverblock serve` raises its soft limit
           (`ulimit -n`) as needed, up to the hard limit.
         TEXT
 

@@ -33,6 +33,31 @@ class TaskTest < Minitest::Test
     end
   end
 
+  # For fibers that ask whether others wait for one of their locks.
+  def test_locks_that_fibers_wait_for
+    in_run do |scope|
+      mutex, monitor = Thread::Mutex.new, Monitor.new
+      scheduler = NeverBlock::Scheduler.current
+      tasks = nil
+      mutex.synchronize do
+        monitor.synchronize do
+          tasks = [-> { mutex.synchronize {} }, -> { mutex.synchronize {} }, -> { monitor.synchronize {} }, -> { sleep }].map { |wait| scope.spawn(&wait) }
+          NeverBlock.pass until tasks.all? { |task| task.fiber && task.inspect.include?("waiting") }
+          first, _, third, sleeper = tasks.map(&:fiber)
+          locks = scheduler.locks_awaited([sleeper, third])
+          assert_equal [2, true, true], [locks.size, locks.include?(mutex), locks.all?(&:owned?)]
+          assert_equal locks, scheduler.locks_awaited([first])
+          assert_equal [[], []], [scheduler.locks_awaited([sleeper, Fiber.new {}]), scheduler.locks_awaited([])]
+          refute scope.spawn { locks.any?(&:owned?) }.value, "another fiber owns none"
+        end
+      end
+      tasks.first(3).each(&:join)
+      assert_equal [], scheduler.locks_awaited(tasks.map(&:fiber))
+      assert_raises(TypeError) { scheduler.locks_awaited(nil) }
+      scope.cancel
+    end
+  end
+
   # R11 of the runtime's review: it raised RangeError.
   def test_an_infinite_limit_means_no_limit
     in_run do |scope|

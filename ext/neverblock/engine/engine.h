@@ -159,6 +159,7 @@ bool nb_interrupt(nb_engine_t *, nb_wait_t *, VALUE exception);
 void nb_checkpoint(nb_engine_t *);                    /* raises what is pending in the running task, if anything is */
 bool nb_unblock(nb_engine_t *, VALUE blocker, VALUE fiber);
 bool nb_unblock_next(nb_engine_t *, VALUE blocker, VALUE fiber);
+nb_wait_t *nb_blocked(nb_engine_t *, VALUE fiber);    /* its wait, if nb_unblock may end that; else NULL */
 bool nb_woken_without_loop(nb_engine_t *, VALUE fiber); /* an unblock has come for that fiber, which can't park */
 
 /* ---- tasks (fibers.c): what the engine must know of one; the class is the scheduler's ---- */

@@ -44,6 +44,8 @@ bool nb_unblock(nb_engine_t *engine, VALUE blocker, VALUE fiber) {
 /* The same for a fiber that gets what others wait for too, such as a connection: the fiber runs next, since the
  * connection is unused until then. Not if NB_SHARE such fibers have run in a row: two that hand over to each other for
  * ever would keep all others from running. */
+nb_wait_t *nb_blocked(nb_engine_t *engine, VALUE fiber) { return nb_fibermap_get(&engine->fibers, fiber); }
+
 bool nb_unblock_next(nb_engine_t *engine, VALUE blocker, VALUE fiber) {
     nb_wait_t *wait = nb_fibermap_get(&engine->fibers, fiber);
     if (!nb_unblock(engine, blocker, fiber)) return false;

@@ -29,6 +29,28 @@ static VALUE tasks_of(VALUE self, VALUE fibers) {
     return found;
 }
 
+static bool is_visible_lock(nb_wait_t *wait) { return nb_waits_for_lock(wait) && RBASIC_CLASS(wait->subject); }
+
+/* call-seq: locks_awaited(fibers) -> the mutexes that fibers of this loop wait for; empty if none of these fibers does
+ *
+ * A Monitor has a Mutex inside. The hidden ones of `require` and IO#close are left out. */
+static VALUE locks_awaited(VALUE self, VALUE fibers) {
+    nb_engine_t *engine = &nb_scheduler(self)->engine;
+    Check_Type(fibers, T_ARRAY);
+    VALUE locks = rb_ary_new();
+    bool any = false;
+    for (long i = 0; i < RARRAY_LEN(fibers) && !any; i++) {
+        nb_wait_t *wait = nb_blocked(engine, RARRAY_AREF(fibers, i));
+        any = wait && is_visible_lock(wait);
+    }
+    if (!any) return locks;
+    for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {
+        nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, parked);
+        if (is_visible_lock(wait)) rb_ary_push(locks, wait->subject);
+    }
+    return rb_funcall(locks, rb_intern("uniq"), 0);
+}
+
 /* call-seq: oldest_task -> the oldest of the unfinished ones, or nil */
 static VALUE oldest_task(VALUE self) {
     nb_link_t *tasks = &nb_scheduler_any(self)->engine.tasks;
@@ -86,6 +108,7 @@ void nb_init_introspection(void) {
     rb_define_method(nb_cScheduler, "idle_on", idle_on, 1);
     rb_define_method(nb_cScheduler, "tasks", tasks, 0);
     rb_define_method(nb_cScheduler, "tasks_of", tasks_of, 1);
+    rb_define_method(nb_cScheduler, "locks_awaited", locks_awaited, 1);
     rb_define_method(nb_cScheduler, "oldest_task", oldest_task, 0);
     rb_define_method(nb_cScheduler, "task_count", task_count, 0);
     rb_define_method(nb_cScheduler, "thread", thread_m, 0);

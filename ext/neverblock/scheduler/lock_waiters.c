@@ -16,7 +16,7 @@
 
 static VALUE kept; /* Array of Fiber; 0: none */
 
-static bool waits_for_lock(nb_wait_t *wait) {
+bool nb_waits_for_lock(nb_wait_t *wait) {
     return wait->kind == NB_WAIT_BLOCK && !RB_SPECIAL_CONST_P(wait->subject) &&
            (!RBASIC_CLASS(wait->subject) || RTEST(rb_obj_is_kind_of(wait->subject, rb_path2class("Thread::Mutex"))));
 }
@@ -33,7 +33,7 @@ void nb_lock_waiters_keep(nb_engine_t *engine) {
     VALUE fibers = rb_ary_new(), mutexes = rb_ary_new();
     for (nb_link_t *l = engine->parked.next; l != &engine->parked; l = l->next) {
         nb_wait_t *wait = NB_ENTRY(l, nb_wait_t, parked);
-        if (!waits_for_lock(wait)) continue;
+        if (!nb_waits_for_lock(wait)) continue;
         rb_ary_push(fibers, wait->fiber);
         rb_ary_push(mutexes, wait->subject);
     }

@@ -1,15 +1,16 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # For adapters of Active Record: reads a model's table, columns and keys outside of a transaction that has not begun on
-  # the server yet.
+  # For adapters of Active Record: reads a model's table, columns and keys outside of a transaction that has not begun
+  # on the server yet.
   #
   #   module SharesConnections
   #     include ReadsSchemaAside
   #   end
   #
-  # Active Record reads them when a model is first used, and holds a lock that all models share. If the transaction began
-  # with this read, the lock's owner would wait for a real connection, while the fibers that have one wait for the lock.
+  # Active Record reads them when a model is first used, and holds a lock that all models share. If the transaction
+  # began with this read, the lock's owner would wait for a real connection, while the fibers that have one wait for the
+  # lock.
   # @api private
   module ReadsSchemaAside
     %i[columns primary_keys indexes data_sources data_source_exists? default_sequence_name].each do |name|

@@ -82,7 +82,7 @@ module NeverBlock
           failure = @lock.synchronize { @router.hopeless?(began) }
           raise failure if failure
           if woken
-            break unless @lock.synchronize { @router.first?(request) } # woken to look for a place
+            break if request.urged? || !@lock.synchronize { @router.queued?(request) } # it must look for a place
           elsif deadline.nil? || now < deadline
             @lock.synchronize { @router.nudge if @router.head?(request) }
           elsif !request.exclusive? && @router.moved_within?(@timeout)

@@ -35,7 +35,8 @@ module NeverBlock
         @wake_up = WakeUp.new
         @since = Clock.now
         @connection = @queued = @sql = nil
-        @abandoned = false
+        @abandoned = @urgent = false
+        @asked = nil
         @queue_time = 0.0
       end
 
@@ -66,6 +67,24 @@ module NeverBlock
 
       # @return [Float, nil] since when it has its connection
       def held_since = (@since if @connection)
+
+      # @return [Boolean]
+      def urgent? = @urgent
+
+      # Lets its fiber find out whether it owns one of these locks: no other can tell. Each is asked for once, since the
+      # fiber takes no lock while it waits.
+      # @param locks [Array<Thread::Mutex>]
+      # @return [void]
+      def ask(locks)
+        @asked ||= {}.compare_by_identity
+        fresh = locks.reject { |lock| @asked.key?(lock) }
+        return if fresh.empty?
+        fresh.each { |lock| @asked[lock] = true }
+        wake
+      end
+
+      # Called by its fiber when it was woken.
+      def urged? = !@urgent && !@asked.nil? && (@urgent = @asked.each_key.any?(&:owned?))
 
       # @return [Float] seconds that it waited for a place
       attr_reader :queue_time

@@ -123,6 +123,10 @@ module NeverBlock
         end
       end
 
+      # @see Router#ask
+      # @return [void]
+      def ask(locks, scheduler) = @lock.synchronize { @router.ask(locks, scheduler) }
+
       # Gives the place of a statement or lease that has ended to the next request.
       # @param connection [PipelinedConnection]
       # @return [void]

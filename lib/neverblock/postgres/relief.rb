@@ -7,6 +7,9 @@ module NeverBlock
     # transaction, and waits for other fibers whose statements wait for a connection. A cancelled statement has not
     # taken effect. Its fiber sends it again, alone on a connection.
     #
+    # A fiber that waits for a lease gets the connection that was left to share, if it owns a lock of Ruby's (a Mutex or
+    # a Monitor) for which fibers with leases wait.
+    #
     #   relief = Relief.new(pool, cancellation, timings, tally)
     #   relief.watch                  # a statement waits: a task checks periodically while any does
     #   relief.displace(statement)    # the server has confirmed the cancel
@@ -58,6 +61,7 @@ module NeverBlock
       def look(scheduler)
         while @router.waits?(scheduler)
           sleep(@router.connections.any?(&:relieving) ? CANCELLING_INTERVAL : INTERVAL)
+          urge(scheduler)
           @router.connections.dup.each do |connection|
             drained = @pool.drain(connection) { connection.loop.equal?(scheduler) && due?(connection) }
             @cancellation.call(connection) { streams?(connection) } if drained
@@ -65,6 +69,15 @@ module NeverBlock
         end
       ensure
         @watching.delete(scheduler)
+      end
+
+      # The fiber of a silent lease may wait for a lock of Ruby's, and the lock's owner for a lease.
+      def urge(scheduler)
+        silent = @router.connections.filter_map do |connection|
+          connection.holder&.owner if connection.loop.equal?(scheduler) && connection.rests?(CANCEL_AFTER)
+        end
+        locks = silent.empty? ? silent : scheduler.locks_awaited(silent)
+        @pool.ask(locks, scheduler) unless locks.empty?
       end
 
       # Its result is arriving. It is not cancelled if the result is complete before the next check; a larger one would

@@ -25,6 +25,12 @@ module NeverBlock
       # @return [String, nil] the shape by which {Timings} learn its duration
       def fingerprint = nil
 
+      # @return [Boolean] whether its fiber owns a lock for which users of connections wait: it may have the last one
+      def urgent? = false
+
+      # @return [Boolean] whether it has become urgent, so that its fiber must look for a place again
+      def urged? = false
+
       # @return [Boolean] whether no fiber waits for it any more
       def abandoned? = @abandoned
 

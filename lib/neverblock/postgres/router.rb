@@ -45,7 +45,7 @@ module NeverBlock
         @connections = []
         @idle = []
         @shared = Line.new { |request| [request.session_defaults, request.loop] }
-        @exclusive = Line.new { |request| [request.lease?, request.fingerprint, request.session_defaults] }
+        @exclusive = Line.new { |one| [one.lease?, one.fingerprint, one.session_defaults, one.urgent?] }
         @opening_requests = [] # the exclusive ones for which a connection is being opened
         @opening = @held = 0
         @moved_at = @shared_at = -SHARING_EXPECTED_FOR
@@ -152,6 +152,14 @@ module NeverBlock
 
       # @return [Boolean] whether it is the first of the waiting exclusive requests
       def first?(request) = @exclusive.first.equal?(request)
+
+      # Asks the fibers that wait for a lease whether they own one of these locks.
+      # @param locks [Array<Thread::Mutex>]
+      # @param scheduler [Object] their loop
+      # @return [void]
+      def ask(locks, scheduler)
+        @exclusive.to_a.each { |request| request.ask(locks) if request.lease? && request.loop.equal?(scheduler) }
+      end
 
       # @return [Boolean] whether it is the first exclusive request, and waits only because one connection is left to
       #   share. It must look again soon: nothing may wake it when sharing ends

@@ -223,6 +223,27 @@ class PostgresReliefTest < Minitest::Test
     end
   end
 
+  # Transactions wait for a lock of Ruby's, and its owner for a lease. Neither the server nor Ruby can see that.
+  slow "a lock's owner waits until the transactions were silent for as long as a deadlock takes"
+  def test_the_owner_of_a_lock_gets_the_lease_that_others_wait_for
+    [Thread::Mutex.new, Monitor.new].each do |lock|
+      with_database(connections: 3, timeout: 10) do |database|
+        in_loop do
+          go = Thread::Queue.new
+          begun = ->(n, &work) { NB.spawn { database.transaction { |connection| connection.exec("select 1") && (work&.call(connection) || true) && n } } }
+          holders = Array.new(2) { |n| begun.call(n) { |connection| go.pop && lock.synchronize { connection.exec("select 2") } } }
+          pass_until("two leases") { database.stats[:held] == 2 }
+          others = Array.new(3) { |n| begun.call(n) }
+          owner = NB.spawn { lock.synchronize { one(database.transaction { |connection| connection.exec("select 3") }) } }
+          pass_until("the owner's wait") { database.stats[:queued] == 4 }
+          2.times { go << true }
+          assert_equal ["3", [0, 1], [0, 1, 2]], [owner.value, holders.map(&:value), others.map(&:value)]
+          assert_equal 0, database.stats[:waits][:timeouts]
+        end
+      end
+    end
+  end
+
   # A limit that the user has set isn't one of our cancel requests: the error is raised.
   def test_statement_timeout_is_told
     with_database(connections: 1) do |database|

@@ -21,4 +21,20 @@ class PostgresCheckoutRequestTest < Minitest::Test
     assert_in_delta 30, request.queue_time
     assert_equal "BEGIN (a thread), for 0.0 s", request.to_s
   end
+
+  def test_it_is_urgent_if_its_fiber_owns_a_lock_that_others_wait_for
+    request = NeverBlock::Postgres::CheckoutRequest.new(NeverBlock::Postgres::SessionDefaults::EMPTY, "BEGIN")
+    mine, other = Thread::Mutex.new, Thread::Mutex.new
+    mine.synchronize do
+      refute_predicate request, :urged?
+      request.ask([other])
+      assert request.park(0), "its fiber was woken to tell"
+      refute_predicate request, :urged?
+      request.ask([other])
+      refute request.park(0), "it has told"
+      request.ask([other, mine])
+      assert request.park(0)
+      assert_equal [true, true, false], [request.urged?, request.urgent?, request.urged?]
+    end
+  end
 end

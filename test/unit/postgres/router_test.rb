@@ -205,6 +205,21 @@ class PostgresRouterTest < Minitest::Test
     refute @router.stuck?(0.3)
   end
 
+  # Fibers with leases wait for a lock that its fiber owns.
+  def test_an_urgent_lease_gets_the_connection_left_to_share
+    place(shared = statement(alone: false))
+    2.times { place(lease) }
+    waiting = [lease, lease(urgent: true)]
+    assert_equal %i[queued queued], waiting.map { |request| @router.route(request) }
+    assert_predicate shared.connection, :draining
+    over(shared)
+    assert_equal [false, true], has(*waiting)
+    assert_equal :queued, @router.route(lease(urgent: true))
+    over(waiting.last)
+    assert_equal [3, 1], @router.stats.values_at(:held, :queued), "the other urgent one has it now"
+    assert_equal [false], has(waiting.first)
+  end
+
   # A lent connection serves one statement by itself; one connection is kept for all others.
   def test_idle_connections_are_lent_but_for_one
     idle(3)
@@ -301,6 +316,13 @@ class PostgresRouterTest < Minitest::Test
       statement.singleton_class.attr_accessor :asked
       statement.define_singleton_method(:wake) { @asked = true }
       statement.define_singleton_method(:granted) { |connection| (self.connection = connection).push(self) }
+    end
+  end
+
+  def lease(urgent: false)
+    statement(alone: true).tap do |request|
+      request.define_singleton_method(:lease?) { true }
+      request.define_singleton_method(:urgent?) { urgent }
     end
   end
 

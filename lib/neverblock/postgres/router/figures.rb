@@ -25,6 +25,9 @@ module NeverBlock
           {size: @limit, busy:, states:}
         end
 
+        # @return [Boolean] whether the request is in a queue
+        def queued?(request) = @exclusive.include?(request) || @shared.include?(request)
+
         # @return [Float, nil] when the oldest waiting request was queued, on the monotonic clock
         def queued_since = (@shared.to_a + @exclusive.to_a).filter_map(&:queued_at).min
 

@@ -12,10 +12,11 @@ module NeverBlock
 
         private
 
-        # Leases always leave one connection to share. Exclusive statements do while others share; one of them may have
-        # the last, since it may be a write that waits beside long leases.
+        # Leases always leave one connection to share, unless others with leases wait for their fiber. Exclusive
+        # statements do while others share; one of them may have the last, since it may be a write that waits beside
+        # long leases.
         def most_held(request)
-          return @limit unless @shares
+          return @limit if !@shares || request.urgent?
           crowded = request.lease? || (shared_lately? && @connections.any? { |connection| connection.holder&.alone? })
           crowded ? [@limit - 1, 1].max : @limit
         end

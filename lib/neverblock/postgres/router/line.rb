@@ -47,6 +47,9 @@ module NeverBlock
           request
         end
 
+        # @return [Boolean] whether the request is in it
+        def include?(request) = @others.key?(request) || @yielding.key?(request)
+
         # @return [Request, nil]
         def first = earlier(@others.first, @yielding.first)&.first
 

@@ -19,7 +19,9 @@ class PostgresRouterLineTest < Minitest::Test
     assert_same first, @line.first
     assert_same second, @line.find { |one| one.kind == :b }
     assert_nil @line.find { false }
+    assert_includes @line, first
     assert_same first, @line.delete(first)
+    refute_includes @line, first
     assert_nil @line.delete(first)
     assert_same third, @line.find { |one| one.kind == :a }
     assert_equal [second, third], [@line.first, @line.to_a.last]

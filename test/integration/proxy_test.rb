@@ -372,6 +372,9 @@ class ProxyTest < Minitest::Test
         assert_equal expected, (Array === expected) ? [answer.status, answer.body] : answer.status, line
         assert_equal "text/x", answer["content-type"] if answer.status == 200
       end
+      assert_match(%r{http_request_error: an upstream named a file that there is not: No such file or directory .*/root/none}, proxy_log)
+      named = "X-Sendfile: #{root}/a b"
+      File.stub(:realpath, ->(*) { raise Errno::EMFILE }) { assert_equal 502, ask(get).status }
     end
   end
 end

@@ -36,7 +36,7 @@ class CLITest < Minitest::Test
   def test_help_of_serve_names_every_option
     status, out, = cli("serve", "--help")
     assert_equal 0, status
-    NeverBlock::CLI::Serve::OPTIONS.each { |option| assert_includes out, option }
+    %w[--bind --port --config --puma --workers --pid-file --environment --help --version].each { |option| assert_includes out, option }
     assert_includes out, "tcp://127.0.0.1:3000"
   end
 
@@ -46,6 +46,8 @@ class CLITest < Minitest::Test
     ["srve"] => /there is no command srve\. Did you mean serve\?/,
     ["--prot"] => /there is no command --prot\./,
     ["serve", "--prot", "3"] => /there is no option --prot\. Did you mean --port\? .*--help/,
+    ["serve", "--pid-flie", "a"] => /there is no option --pid-flie\. Did you mean --pid-file\?/,
+    ["proxy", "--upstrem", "http://a"] => /there is no option --upstrem\. Did you mean --upstream\?/,
     ["serve", "-x"] => /there is no option -x\./,
     ["serve", "--help=3"] => /needless argument: --help=3/,
     ["serve", "-p"] => /-p needs a value\. neverblock serve --help lists the options/,

@@ -18,7 +18,6 @@ module NeverBlock
     #   Serve.new(["-b", "tcp://127.0.0.1:3000", "config.ru"]).call   # => 0
     # @api private
     class Serve
-      OPTIONS = %w[--bind --port --config --puma --workers --environment --help --version].freeze
       # Descriptors in addition to connections: the app's files, databases, logs.
       SPARE_DESCRIPTORS = 1_024
 
@@ -83,7 +82,8 @@ module NeverBlock
       # @return [String, nil] the path of the rackup file; nil if there is nothing to serve
       # @raise [ConfigurationError]
       def parse(command = "serve")
-        rest = options(command).parse(@arguments)
+        parser = options(command)
+        rest = parser.parse(@arguments)
         return @out.puts(@answer) if @answer
         if rest.size > 1
           raise ConfigurationError, "#{rest.join(" ")}: one app is served at a time. " \
@@ -92,7 +92,7 @@ module NeverBlock
         @named = rest.first
         @named || Rackup::FILE
       rescue OptionParser::InvalidOption => error
-        raise ConfigurationError, "there is no option #{error.args.first}.#{near(error.args.first)} #{see}", cause: nil
+        raise ConfigurationError, "there is no option #{error.args.first}.#{near(parser, error.args.first)} #{see}", cause: nil
       rescue OptionParser::MissingArgument => error
         raise ConfigurationError, "#{error.args.first} needs a value. #{see}", cause: nil
       rescue OptionParser::ParseError => error
@@ -192,9 +192,9 @@ module NeverBlock
 
       def rackup = @rackup ||= Rackup.new(@named, configuration.puma)
 
-      def near(option)
+      def near(parser, option)
         return unless defined?(DidYouMean::SpellChecker)
-        found = DidYouMean::SpellChecker.new(dictionary: OPTIONS).correct(option).first
+        found = DidYouMean::SpellChecker.new(dictionary: parser.candidate("--")).correct(option).first
         " Did you mean #{found}?" if found
       end
 

@@ -209,8 +209,12 @@ module NeverBlock
         headers.delete("accept-ranges")
         headers["content-length"] = File.size(file).to_s
         [response.status, headers, @request.head? ? [] : Accel::Body.new(file)]
-      rescue SystemCallError
-        Failure::REFUSALS[:no_file].to_rack
+      rescue Errno::ENOENT, Errno::ENOTDIR => error
+        missing = Failure::REFUSALS[:no_file]
+        @parts.lines.write(@env, missing.token, nil, "an upstream named a file that there is not: #{error.message}")
+        missing.to_rack
+      rescue SystemCallError => error
+        raise Accel::Refused, "an upstream named a file that can't be read: #{error.message}"
       end
 
       def interim? = @settings.early_hints && !(@env[HINTS] || @env[INTERIM]).nil?

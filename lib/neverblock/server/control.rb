@@ -66,13 +66,14 @@ module NeverBlock
       # The argument is the query as it is: a URL stays one.
       def ask_app(name, argument)
         results = @subject.command(name, argument)
+        return answer(422, "no worker serves") if results.empty?
         texts = results.map { |_, _, text| text }.uniq
         if texts.size > 1
           texts = results.map { |worker, _, text| "#{worker}: #{text.gsub("\n", "\n  ")}" }
         elsif results.size > 1
           texts = ["each of #{results.size} workers: #{texts.first.gsub("\n", "\n  ")}"]
         end
-        answer((results.any? && results.all? { |_, good, _| good }) ? 200 : 422, texts.join("\n"))
+        answer(results.all? { |_, good, _| good } ? 200 : 422, texts.join("\n"))
       end
 
       # A second TERM would cancel running requests, so it is sent only with now=yes.

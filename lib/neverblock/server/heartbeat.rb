@@ -18,6 +18,8 @@ module NeverBlock
       include MonotonicClock
 
       INTERVAL = 1.0
+      # States of a server in which a worker counts as leaving; all others are a worker's too.
+      LEAVING = %i[stopping ended].freeze
       # Seconds for the loop to open its logs again.
       LIMIT = 5
 
@@ -68,7 +70,8 @@ module NeverBlock
       # @return [Hash{Symbol=>Object}] as the supervisor's, with this process as the only worker
       def stats
         stats = @server.stats
-        worker = {number: 0, pid: Process.pid, state: stats[:state], age: (now - @began).round(1),
+        own = LEAVING.include?(stats[:state]) ? :leaving : stats[:state]
+        worker = {number: 0, pid: Process.pid, state: own, age: (now - @began).round(1),
                   stats: {**stats.except(:addresses, :state), memory: Memory.own, runtime:}}
         state = (live? || stats[:state] != :serving) ? stats[:state] : :down
         {state: @draining ? :draining : state,

@@ -86,7 +86,7 @@ class CLIProxyCommandTest < Minitest::Test
     [*UPSTREAM, "--timeout", "5"] => /--timeout 5: write connect=2/,
     [*UPSTREAM, "--host", "a b"] => /host: "a b" is not :keep, :upstream/,
     [*UPSTREAM, "--trusted-client", "x"] => /trusted_clients: \["x"\]/,
-    [*UPSTREAM, "--colour"] => /there is no option --colour\. neverblock proxy --help/,
+    [*UPSTREAM, "--frobnicate"] => /there is no option --frobnicate\. neverblock proxy --help/,
     [*UPSTREAM, "--timeout", "connect=0"] => /--timeout connect: "0" is not a number of seconds, more than 0/,
     [*UPSTREAM, "--balance", "other"] => /balance: :other is not one of :least, :hash/,
     [*UPSTREAM, "--health", "up"] => /health: path: "up" is not a path that begins with "\/"/,

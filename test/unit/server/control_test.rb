@@ -45,7 +45,7 @@ class ServerControlTest < Minitest::Test
     @subject.result = [["worker 0", true, "one\ntwo"], ["worker 1", false, "no"]]
     assert_equal [422, "worker 0: one\n  two\nworker 1: no\n"], ask("POST", "/app/purge", "x")
     @subject.result = []
-    assert_equal 422, ask("POST", "/app/purge", "x").first
+    assert_equal [422, "no worker serves\n"], ask("POST", "/app/purge", "x")
     assert_equal 405, ask("POST", "/app/../stop", "x").first
     assert_equal 404, ask("GET", "/app/purge", "x").first
   end

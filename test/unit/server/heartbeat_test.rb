@@ -66,6 +66,8 @@ class ServerHeartbeatTest < Minitest::Test
     worker = stats[:workers].first
     assert_equal({number: 0, pid: Process.pid, state: :serving, age: 2.3}, worker.except(:stats))
     assert_equal({answered: 3, runtime: {}}, worker[:stats].except(:memory))
+    states = %i[starting serving stopping ended].map { |state| (@server.state = state) && @heartbeat.stats[:workers].first[:state] }
+    assert_equal %i[starting serving leaving leaving], states
   end
 
   def test_what_an_operator_asks_for_is_signalled

@@ -154,7 +154,7 @@ bool nb_task_interrupt(ruby_task_t *);              /* wakes it if it is parked 
 VALUE nb_seconds_since(uint64_t);
 bool nb_is_lock(VALUE blocker);                     /* nb_hooks_t.is_lock */
 bool nb_is_thread(VALUE blocker);                   /* nb_hooks_t.is_thread */
-bool nb_waits_for_lock(nb_wait_t *);                /* for a Mutex, which may be hidden: without a class */
+bool nb_waits_for_lock(nb_wait_t *);                /* for a Mutex; a hidden one has no class */
 
 /* Waits for readiness; returns the ready events, 0 on timeout. deadline as in nb_wait_deadline. */
 int nb_wait_ready(nb_engine_t *, VALUE io, int fd, int events, uint64_t deadline);

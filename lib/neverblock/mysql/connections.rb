@@ -32,7 +32,7 @@ module NeverBlock
         @shareable = options.fetch(:shareable_functions, [])
         @pool = Pool.new(**options.slice(:connections, :timeout, :max_waiting)) { open }
         @killer = Killer.new(self)
-        @preparing = Thread::Mutex.new
+        @preparing = Flight.new(share: StandardError)
         @classifier = @encoding = nil
         @definitions = @unclean = 0
       end
@@ -142,11 +142,11 @@ module NeverBlock
 
       private
 
-      # Fibers that come meanwhile wait for the first.
+      # Fibers that come meanwhile wait for the first, and get its error too.
       def prepare
-        @preparing.synchronize do
+        read = @definitions
+        @preparing.call(read) do
           next @classifier if @classifier && @pool.any?
-          read = @definitions
           classifier = beside("the catalogue") { |connection| classifier(connection) }
           @classifier = classifier if read == @definitions
           classifier

@@ -12,6 +12,9 @@ module NeverBlock
     #
     # Fibers of any loop and threads may use it. In a forked child it is empty.
     #
+    # A fiber may wait, and own a lock of Ruby's for which fibers with connections wait: that would never end. It gets
+    # one connection more, which is closed afterwards.
+    #
     # An exception from outside (a timeout, Thread#raise) arrives in a wait, or when a Ruby method or block ends. So a
     # block under the lock calls only methods in C and attributes: it happens as a whole. What the caller has is in
     # `holder.held` from then on, where an `ensure` finds it: {#abandon}.
@@ -41,6 +44,10 @@ module NeverBlock
           @queue = @loop ? nil : Thread::Queue.new
         end
 
+        # @param fibers [Array<Fiber>]
+        # @return [Boolean] whether one of them waits for a lock of the calling fiber, as far as its loop sees
+        def owed?(fibers) = !@loop.nil? && @loop.locks_awaited(fibers).any?(&:owned?)
+
         # Waits until {#woken} is set, and the fiber unblocked.
         # @param timeout [Numeric, nil] seconds
         # @return [void]
@@ -52,11 +59,13 @@ module NeverBlock
 
       # Seconds between two calls of the reaper, which looks at all adapters.
       REAP_EVERY = 0.1
+      # Seconds after which a fiber that waits looks at its locks. Each time it waits twice as long.
+      LOOK_AFTER = 0.1
       # Purposes that a message names.
       MOST_NAMED = 8
       # Held instead of a connection: there is room for another one.
       ROOM = :room
-      private_constant :Turn, :REAP_EVERY, :MOST_NAMED, :ROOM
+      private_constant :Turn, :REAP_EVERY, :LOOK_AFTER, :MOST_NAMED, :ROOM
 
       # @param connections [Integer] at most
       # @param timeout [Numeric, nil] seconds to wait for one
@@ -101,10 +110,12 @@ module NeverBlock
       # @param holder [#held=]
       # @return [void]
       def release(connection, holder)
+        return drop(connection, holder) if @size > @limit
         @lock.synchronize do
           if @busy.delete(connection)
             if (turn = @waiting.shift&.first)
-              @busy[connection] = turn.holder.held = connection
+              @busy[connection] = turn.fiber
+              turn.holder.held = connection
               turn.woken = true
               turn.loop ? turn.loop.unblock_next(turn, turn.fiber) : turn.queue << true
             else
@@ -126,7 +137,8 @@ module NeverBlock
         @lock.synchronize do
           if @busy.delete(connection)
             if (turn = @waiting.shift&.first)
-              @busy[connection] = turn.holder.held = connection
+              @busy[connection] = turn.fiber
+              turn.holder.held = connection
               turn.woken = true
               turn.loop ? turn.loop.unblock_next(turn, turn.fiber) : turn.queue << true
             else
@@ -146,7 +158,8 @@ module NeverBlock
           if @process == Process.pid && @parked[connection].equal?(owner)
             @parked.delete(connection)
             connection.saved = nil
-            @busy[connection] = owner.held = connection
+            @busy[connection] = Fiber.current
+            owner.held = connection
             found = true
           end
         end
@@ -192,7 +205,7 @@ module NeverBlock
       # @return [void]
       def close
         @closed = true
-        idle = @lock.synchronize { @idle.pop(@idle.size).each { |connection| @busy[connection] = connection } }
+        idle = @lock.synchronize { @idle.pop(@idle.size).each { |connection| @busy[connection] = Fiber.current } }
         idle.each { |connection| drop(connection, Holder.new) }
       end
 
@@ -209,7 +222,7 @@ module NeverBlock
 
       # The next waiter may open a connection, in the place of one that is gone. The lock is held.
       def pass_room
-        if (turn = @waiting.shift&.first)
+        if @size <= @limit && (turn = @waiting.shift&.first)
           turn.holder.held = ROOM
           turn.woken = true
           turn.loop ? turn.loop.unblock_next(turn, turn.fiber) : turn.queue << true
@@ -244,12 +257,14 @@ module NeverBlock
         full = false
         @lock.synchronize do
           if @waiting.empty? && (connection = @idle.pop)
-            @busy[connection] = holder.held = connection
+            @busy[connection] = Fiber.current
+            holder.held = connection
           elsif @waiting.empty? && @size < @limit
             @size += 1
             holder.held = ROOM
           elsif @waiting.empty? && (parked = @parked.shift)
-            @busy[parked[0]] = holder.held = parked[0]
+            @busy[parked[0]] = Fiber.current
+            holder.held = parked[0]
           elsif turn
             (full = @waiting.size >= @max_waiting) || @waiting[turn] = true
           end
@@ -264,7 +279,7 @@ module NeverBlock
         if take(holder, turn)
           raise BacklogFull, "#{@max_waiting} statements wait for a connection already (max_waiting:). #{uses}"
         end
-        turn.park(@timeout) unless holder.held
+        await(turn, holder)
         return if holder.held
         @lock.synchronize { @waiting.delete(turn) }
         return if holder.held
@@ -272,6 +287,26 @@ module NeverBlock
           "#{@limit}, or use connections for a shorter time"
       ensure
         @lock.synchronize { @waiting.delete(turn) } if turn && holder.held.nil?
+      end
+
+      def await(turn, holder)
+        pause = LOOK_AFTER
+        deadline = @timeout ? now + @timeout : Float::INFINITY
+        until holder.held || (left = deadline - now) <= 0
+          turn.park([pause, left].min)
+          pause *= 2
+          exceed(turn, holder) if !holder.held && turn.owed?(@lock.synchronize { @busy.values })
+        end
+      end
+
+      # Beyond the limit.
+      def exceed(turn, holder)
+        @lock.synchronize do
+          if @waiting.delete(turn) # else it has got one
+            @size += 1
+            holder.held = ROOM
+          end
+        end
       end
 
       def reap
@@ -299,7 +334,10 @@ module NeverBlock
 
       def fill(holder)
         connection = @open.call
-        @lock.synchronize { @busy[connection] = holder.held = connection }
+        @lock.synchronize do
+          @busy[connection] = Fiber.current
+          holder.held = connection
+        end
         @opened += 1
       ensure
         abandon(holder) unless connection

@@ -76,6 +76,26 @@ class MySQLPoolTest < Minitest::Test
     assert_equal 1, pool.stats[:connections]
   end
 
+  # A fiber with a connection waits for a lock, and its owner for a connection.
+  def test_the_owner_of_a_lock_gets_a_connection_beyond_the_limit
+    pool = pool(connections: 1)
+    in_loop do
+      lock = Monitor.new
+      first, other, owner = Array.new(3) { holder }
+      go = Thread::Queue.new
+      tasks = [
+        NB.spawn { pool.acquire("first", first) && go.pop && lock.synchronize { pool.release(first.held, first) } },
+        NB.spawn { lock.synchronize { pool.acquire("owner", owner) && pool.stats.values_at(:connections, :busy, :waiting).tap { pool.release(owner.held, owner) } } },
+        NB.spawn { pool.acquire("other", other) && pool.release(other.held, other) }
+      ]
+      NB.pass until pool.stats[:waiting] == 2
+      go << true
+      assert_equal [2, 2, 1], tasks[1].value
+      tasks.each(&:value)
+      assert_equal [1, 1, 0, 2, 1], pool.stats.values_at(:connections, :idle, :busy, :opened, :closed)
+    end
+  end
+
   # Timeout and Thread#raise may come when any method or block ends.
   def test_an_exception_from_outside_at_each_point_loses_no_connection
     points = 0

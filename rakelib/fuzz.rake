@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Three fuzzers. fuzz:runtime runs random programs of tasks, timeouts, files, processes and so on, each in a process of its own,
+# Four fuzzers. fuzz:runtime runs random programs of tasks, timeouts, files, processes and so on, each in a process of its own,
 # and checks each operation's effect; its code is in test/fuzz/runtime, and CONTRIBUTING.md has its variables:
 #
 #   rake fuzz:runtime                         # a minute, from a random seed
@@ -11,6 +11,11 @@
 #
 #   rake fuzz:puma                            # a minute, from a random seed
 #   rake fuzz:puma SEED=7                     # one conversation again
+#
+# fuzz:threads runs random programs under threads and under fibers, and compares what they do; test/fuzz/threads:
+#
+#   rake fuzz:threads                         # a minute, from a random seed
+#   rake fuzz:threads SEED=7                  # one program again
 #
 # fuzz:http fuzzes the server's parser with sanitizers, for a fixed time; a finding fails the run and leaves its input behind:
 #
@@ -84,6 +89,11 @@ namespace :fuzz do
     abort "fuzz:puma needs the gems of Rails: bin/setup installs them" unless File.exist?("#{gemfile}.lock")
     bundle = {"BUNDLE_GEMFILE" => gemfile, "BUNDLE_LOCKFILE" => nil, "BUNDLE_PATH" => File.expand_path("../vendor/bundle", __dir__), "RUBYOPT" => nil, "RUBYLIB" => nil}
     sh(bundle, RbConfig.ruby, "-rbundler/setup", "-Ilib", "test/fuzz/puma/run.rb")
+  end
+
+  desc "Compare random programs under threads and under fibers for SECONDS=60, or one again: SEED=n (CONTRIBUTING.md)"
+  task threads: :compile do
+    ruby "-w", "-Ilib", "test/fuzz/threads/run.rb"
   end
 
   desc "Fuzz the HTTP parsers and the chunk decoder for TIME=30 seconds"

@@ -22,9 +22,9 @@ module NeverBlock
         super
       end
 
-      def reopen(...)
-        Scheduler.closing(self)
-        super
+      # Tells the waiters afterwards, because core may refuse to reopen, and the IO keeps its descriptor's number.
+      def reopen(*arguments, **)
+        super.tap { Scheduler.closing(self) unless equal?(arguments.first) } # itself: nothing happens
       end
 
       # Both directions.

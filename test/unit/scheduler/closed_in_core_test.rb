@@ -51,6 +51,35 @@ class ClosedInCoreTest < Minitest::Test
     assert_equal CLOSED, error.message
   end
 
+  def test_reopen_ends_the_wait
+    reader, writer = IO.pipe
+    other = IO.pipe.first
+    [-> { reader.reopen(other) }, -> { reader.reopen(File::NULL) }].each do |reopen|
+      error = in_loop do |scope|
+        waiting = spawn_waiting(scope) { assert_raises(IOError) { reader.read(1) } }
+        reopen.call
+        waiting.value
+      end
+      assert_equal CLOSED, error.message
+    end
+  ensure
+    [reader, writer, other].each(&:close)
+  end
+
+  def test_a_refused_reopen_and_one_as_itself_leave_the_wait_alone
+    reader, writer = IO.pipe
+    in_loop do |scope|
+      waiting = spawn_waiting(scope) { reader.read(1) }
+      assert_raises(TypeError) { reader.reopen(nil) }
+      assert_raises(Errno::ENOENT) { reader.reopen("/no/such/file") }
+      assert_same reader, reader.reopen(reader)
+      writer << "x"
+      assert_equal "x", waiting.value
+    end
+  ensure
+    [reader, writer].each(&:close)
+  end
+
   def test_popen_is_core_s_own_otherwise
     in_loop do
       assert_equal([7, 3], [IO.popen("exit 3") { 7 }, $?.exitstatus])

@@ -1,0 +1,72 @@
+# frozen_string_literal: true
+
+module NeverBlockFuzz
+  # What the strands of a program are: threads, or tasks of one loop or several.
+  #
+  #   Hosts::Fibers.new.run { … strand { … } … }
+  module Hosts
+    # Plain threads: what Ruby itself does.
+    class Threads
+      # @yield makes the strands
+      # @return [void] when a strand may have been left
+      def run
+        yield
+      end
+
+      # @return [Thread]
+      def strand(&) = Thread.new(&)
+
+      # @return [void]
+      def raise_in(thread, error) = thread.raise(error)
+
+      # @return [void]
+      def kill(thread) = thread.kill
+    end
+
+    # Tasks of one loop, on the main thread.
+    class Fibers
+      def run
+        NeverBlock.run do |scope|
+          @scope = scope
+          yield
+        end
+      end
+
+      # @return [NeverBlock::Task]
+      def strand(&) = @scope.spawn(&)
+
+      # From a strand of the same loop.
+      def raise_in(task, error) = task.alive? && task.fiber.raise(error)
+
+      # From a strand of the same loop.
+      def kill(task) = task.alive? && task.fiber.kill
+    end
+
+    # Tasks of several loops, each on a thread. The main thread has none.
+    class Loops < Fibers
+      # @param count [Integer]
+      def initialize(count = 2)
+        @count = count
+      end
+
+      def run
+        scopes = Thread::Queue.new
+        @count.times { Thread.new { NeverBlock.run { |scope| scopes.push(scope) && Thread::Queue.new.pop } } }
+        @scopes = Array.new(@count) { scopes.pop }
+        yield
+      end
+
+      # The first strand belongs to the first loop, the second to the last, and so on.
+      def strand(&)
+        scope = @scopes.shift
+        @scopes.reverse!.push(scope)
+        scope.spawn(&)
+      end
+    end
+
+    # More loops than most programs have.
+    class Crowd < Loops
+      def initialize = super(70)
+    end
+  end
+end

@@ -48,11 +48,6 @@ uint64_t nb_now_wall(void) {
     return nb_now_virtual() + (uint64_t)wall_offset;
 }
 
-struct timespec nb_real_wall_after(uint64_t nanoseconds) {
-    uint64_t time = read_clock(CLOCK_REALTIME) + nanoseconds;
-    return (struct timespec){.tv_sec = (time_t)(time / NB_SECOND), .tv_nsec = (long)(time % NB_SECOND)};
-}
-
 /* A whole second: sums of a Float time and short limits are then exact more often. */
 static uint64_t whole_second(uint64_t time) { return (time + NB_SECOND - 1) / NB_SECOND * NB_SECOND; }
 
@@ -97,4 +92,26 @@ void nb_clock_after_fork(void) {
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     atomic_store(&nb_clock_virtual, false);
     waiting = 0;
+}
+
+/* ---- conditions ---- */
+#ifdef __APPLE__ /* no other clock is possible there */
+#define CONDITION_CLOCK CLOCK_REALTIME
+#else
+#define CONDITION_CLOCK CLOCK_MONOTONIC
+#endif
+
+void nb_condition_init(pthread_cond_t *condition) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+#ifndef __APPLE__
+    pthread_condattr_setclock(&attributes, CONDITION_CLOCK);
+#endif
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+struct timespec nb_real_after(uint64_t nanoseconds) {
+    uint64_t time = read_clock(CONDITION_CLOCK) + nanoseconds;
+    return (struct timespec){.tv_sec = (time_t)(time / NB_SECOND), .tv_nsec = (long)(time % NB_SECOND)};
 }

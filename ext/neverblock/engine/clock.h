@@ -10,6 +10,7 @@
 #ifndef NB_CLOCK_H
 #define NB_CLOCK_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,7 +30,6 @@ static inline uint64_t nb_now(void) { return nb_clock_is_virtual() ? nb_now_virt
 
 uint64_t nb_now_coarse(void);              /* the same, some milliseconds behind, for a third of the cost */
 uint64_t nb_now_wall(void);                /* ns since 1970 */
-struct timespec nb_real_wall_after(uint64_t nanoseconds); /* for pthread_cond_timedwait of native threads */
 
 /* Both return by how much nb_now has moved. The virtual clock begins at the next whole second of the real one. */
 int64_t nb_clock_start_virtual(void);
@@ -38,5 +38,9 @@ void nb_clock_advance_to(uint64_t time);   /* virtual; a time that has passed ha
 void nb_clock_wait_begins(void);           /* around a wait in the kernel: time passes */
 void nb_clock_wait_ends(void);
 void nb_clock_after_fork(void);            /* a child's clock is real */
+
+/* Conditions of native threads, for pthread_cond_timedwait until nb_real_after: a step of the wall clock has no effect. */
+void nb_condition_init(pthread_cond_t *);
+struct timespec nb_real_after(uint64_t nanoseconds);
 
 #endif

@@ -38,15 +38,25 @@ typedef struct {
     int threads, idle, queued, limit;
 } pool_t;
 
-#define POOL(n) \
-    {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, {NULL, NULL}, 0, 0, 0, n}
-static pool_t pools[NB_POOLS] = {[NB_POOL_FILES] = POOL(8), [NB_POOL_NAMES] = POOL(16), [NB_POOL_WAITS] = POOL(256)};
+static pool_t pools[NB_POOLS] = {
+    [NB_POOL_FILES] = {.limit = 8}, [NB_POOL_NAMES] = {.limit = 16}, [NB_POOL_WAITS] = {.limit = 256},
+};
 static const char *const pool_names[NB_POOLS] = {
     [NB_POOL_FILES] = "files", [NB_POOL_NAMES] = "names", [NB_POOL_WAITS] = "waits",
 };
 
 unsigned nb_fork_generation;
 bool nb_has_forked;
+
+static void init_pools(void) {
+    for (int i = 0; i < NB_POOLS; i++) {
+        pool_t *pool = &pools[i];
+        *pool = (pool_t){.lock = PTHREAD_MUTEX_INITIALIZER, .limit = pool->limit};
+        nb_condition_init(&pool->wanted);
+        nb_condition_init(&pool->performed);
+        nb_list_init(&pool->queue);
+    }
+}
 
 /* ---- fork: the child has none of the threads, and no waiters for their work ---- */
 static void before_fork(void) {
@@ -57,23 +67,20 @@ static void after_fork_parent(void) {
     for (int i = NB_POOLS - 1; i >= 0; i--) pthread_mutex_unlock(&pools[i].lock);
 }
 static void after_fork_child(void) {
-    for (int i = 0; i < NB_POOLS; i++) {
-        pools[i] = (pool_t)POOL(pools[i].limit);
-        nb_list_init(&pools[i].queue);
-    }
+    init_pools();
     nb_stacks_after_fork();
     nb_clock_after_fork();
     nb_fork_generation++;
 }
 
 __attribute__((constructor)) static void prepare(void) {
-    for (int i = 0; i < NB_POOLS; i++) nb_list_init(&pools[i].queue);
+    init_pools();
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
 /* ---- the threads; each function is called with the pool's lock held ---- */
 static nb_job_t *take(pool_t *pool) {
-    struct timespec until = nb_real_wall_after(IDLE_SECONDS * NB_SECOND);
+    struct timespec until = nb_real_after(IDLE_SECONDS * NB_SECOND);
     pool->idle++;
     while (nb_list_empty(&pool->queue) && pthread_cond_timedwait(&pool->wanted, &pool->lock, &until) != ETIMEDOUT) {}
     pool->idle--;
@@ -174,7 +181,7 @@ static void *block_until_performed(void *argument) {
     pool_t *pool = &pools[job->pool];
     pthread_mutex_lock(&pool->lock);
     while (job->phase == NB_JOB_RUNNING) {
-        struct timespec until = nb_real_wall_after(FIRST_NUDGE);
+        struct timespec until = nb_real_after(FIRST_NUDGE);
         if (job->leave == NB_LEAVE_INTERRUPTED) pthread_kill(job->thread, INTERRUPT_SIGNAL);
         pthread_cond_timedwait(&pool->performed, &pool->lock, &until);
     }

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../runtime/http_fields"
 require_relative "headers"
 
 module NeverBlock
@@ -15,11 +16,9 @@ module NeverBlock
       MOST_BYTES = 4 << 20 # of a body
       HEADER_BYTES = 16 << 10
       # The body is sent by the server in front, or is a part.
-      STOPS = %w[
-        x-sendfile x-lighttpd-send-file x-accel-redirect x-reproxy-url x-reproxy-file transfer-encoding content-range
-        authentication-info www-authenticate clear-site-data
-        content-encoding
-      ].freeze
+      STOPS = (HttpFields::CONTENT_ELSEWHERE + %w[
+        transfer-encoding content-range authentication-info www-authenticate clear-site-data content-encoding
+      ]).freeze
       # Directives of Rails' Cache-Control.
       CONTROL = %i[
         max_age public private must_revalidate must_understand stale_while_revalidate stale_if_error immutable

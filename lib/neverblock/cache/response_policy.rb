@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../runtime/http_fields"
 require_relative "conditional"
 require_relative "credentials"
 require_relative "freshness"
@@ -44,15 +45,12 @@ module NeverBlock
       MOST_HEADERS = 128
       # Fields of responses that are not shared, and the reason.
       STOPS = {
-        "x-sendfile" => :sendfile, "x-lighttpd-send-file" => :sendfile, "x-accel-redirect" => :sendfile,
-        "x-reproxy-url" => :sendfile, "x-reproxy-file" => :sendfile,
+        **HttpFields::CONTENT_ELSEWHERE.to_h { |name| [name, :sendfile] },
         "transfer-encoding" => :transfer_encoding, "content-range" => :content_range,
         "set-cookie" => :set_cookie, "set-cookie2" => :set_cookie
       }.freeze
       # Fields that Connection must not list (RFC 9110 §7.6.1).
-      DECISIVE = %w[
-        age cache-control content-encoding content-length content-type date etag expires last-modified set-cookie vary
-      ].freeze
+      DECISIVE = HttpFields::DECISIVE
       RACK = "rack."
       PART = %r{\A\s*multipart/byteranges}i
       LENGTH = /\A[0-9]{1,18}\z/

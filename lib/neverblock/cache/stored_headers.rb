@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../runtime/http_fields"
 require_relative "cache_status"
 require_relative "field"
 require_relative "http_date"
@@ -14,14 +15,10 @@ module NeverBlock
     # instructions to the server in front of the app, entries of Rack itself, and this cache's part of Cache-Status.
     # @api private
     module StoredHeaders
-      HOP_BY_HOP = %w[
-        connection keep-alive proxy-authenticate proxy-authentication-info proxy-authorization proxy-connection te
-        trailer transfer-encoding upgrade
-      ].freeze
-      OTHERS = %w[set-cookie set-cookie2 x-sendfile x-lighttpd-send-file status].freeze
+      OTHERS = %w[set-cookie set-cookie2 status].freeze
       PREFIXES = %w[x-accel- x-reproxy- rack.].freeze
-      EXCLUDED = [*HOP_BY_HOP, *OTHERS].to_h { |name| [name, true] }.freeze
-      private_constant :HOP_BY_HOP, :OTHERS, :PREFIXES, :EXCLUDED
+      EXCLUDED = [*HttpFields::HOP_BY_HOP, *HttpFields::CONTENT_ELSEWHERE, *OTHERS].to_h { |name| [name, true] }.freeze
+      private_constant :OTHERS, :PREFIXES, :EXCLUDED
 
       class << self
         # @param headers [Hash{String=>String, Array<String>}]

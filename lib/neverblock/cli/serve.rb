@@ -92,7 +92,8 @@ module NeverBlock
         @named = rest.first
         @named || Rackup::FILE
       rescue OptionParser::InvalidOption => error
-        raise ConfigurationError, "there is no option #{error.args.first}.#{near(parser, error.args.first)} #{see}", cause: nil
+        option = error.args.first
+        raise ConfigurationError, "there is no option #{option}.#{near(parser, option)} #{see}", cause: nil
       rescue OptionParser::MissingArgument => error
         raise ConfigurationError, "#{error.args.first} needs a value. #{see}", cause: nil
       rescue OptionParser::ParseError => error

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../runtime/http_fields"
+
 module NeverBlock
   class Proxy
     # Checks what becomes part of a request's head: nothing in it may end a line, or be read in two ways.
@@ -19,10 +21,7 @@ module NeverBlock
 
       # RFC 9110, section 7.6.1, and what older proxies take for one of these. Their meaning ends here; those that the
       # client needs it writes itself, as it does with the length and Host.
-      OWN = %w[
-        connection content-length expect host http2-settings keep-alive proxy-authenticate proxy-authorization
-        proxy-connection te trailer transfer-encoding upgrade
-      ].to_h { |name| [name, true] }.freeze
+      OWN = [*HttpFields::HOP_BY_HOP, "content-length", "expect", "host"].to_h { |name| [name, true] }.freeze
 
       # RFC 9110, section 7.8: a protocol and perhaps its version.
       PROTOCOL = %r{\A[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}(?:/[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,16})?\z}n

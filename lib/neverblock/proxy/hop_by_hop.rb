@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../runtime/http_fields"
+
 module NeverBlock
   class Proxy
     # Fields that a proxy does not pass on (RFC 9110, section 7.6.1): those between two neighbours, those that
@@ -9,29 +11,14 @@ module NeverBlock
     #   HopByHop.response(["via", "a", "keep-alive", "5"])         # => {"via" => "a"}
     # @api private
     module HopByHop
-      # Between two neighbours.
-      NAMES = %w[
-        connection http2-settings keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer
-        transfer-encoding upgrade
-      ].freeze
+      NAMES = HttpFields::HOP_BY_HOP
       # Instructions for the proxy itself. Those of clients are forged.
-      INTERNAL = %w[
-        x-accel-buffering x-accel-charset x-accel-expires x-accel-limit-rate x-accel-mapping x-accel-redirect
-        x-lighttpd-send-file x-lighttpd-send-tempfile x-lighttpd-send2file x-reproxy-file x-reproxy-url x-sendfile
-        x-sendfile-type
-      ].freeze
-      # Those by which the content is elsewhere.
-      ELSEWHERE = %w[
-        x-accel-redirect x-lighttpd-send-file x-lighttpd-send-tempfile x-lighttpd-send2file x-reproxy-file x-reproxy-url
-        x-sendfile
-      ].to_h { |name| [name, true] }.freeze
-      # Those by which a cache decides whether a response is for one client. They are never between two neighbours alone
-      # (RFC 9110, section 7.6.1), so an upstream that lists them in Connection is mistaken: without them the response
-      # would look as if it were for all.
-      END_TO_END = %w[
-        age authentication-info cache-control cdn-cache-control content-encoding content-length content-range
-        content-type date etag expires last-modified pragma set-cookie set-cookie2 vary
-      ].to_h { |name| [name, true] }.freeze
+      INTERNAL = (HttpFields::CONTENT_ELSEWHERE + %w[
+        x-accel-buffering x-accel-charset x-accel-expires x-accel-limit-rate x-accel-mapping x-sendfile-type
+      ]).freeze
+      ELSEWHERE = HttpFields::CONTENT_ELSEWHERE.to_h { |name| [name, true] }.freeze
+      # Without them the response would look as if it were for all.
+      END_TO_END = HttpFields::DECISIVE.to_h { |name| [name, true] }.freeze
       # Rack's own names, which a server would take for an instruction of the app. "status" is forbidden by Rack.
       RACK = "rack."
       CONNECTION = "connection"

@@ -73,7 +73,7 @@ module NeverBlock
         elsif results.size > 1
           texts = ["each of #{results.size} workers: #{texts.first.gsub("\n", "\n  ")}"]
         end
-        answer(results.all? { |_, good, _| good } ? 200 : 422, texts.join("\n"))
+        answer((results.all? { |_, good, _| good }) ? 200 : 422, texts.join("\n"))
       end
 
       # A second TERM would cancel running requests, so it is sent only with now=yes.

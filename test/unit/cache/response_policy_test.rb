@@ -102,7 +102,7 @@ class CacheResponsePolicyTest < Minitest::Test
   def test_bodies_that_are_not_the_response
     {
       "content-range" => :content_range, "transfer-encoding" => :transfer_encoding, "x-sendfile" => :sendfile, "x-accel-redirect" => :sendfile,
-      "x-lighttpd-send-file" => :sendfile, "rack.hijack" => :hijack
+      "x-lighttpd-send-file" => :sendfile, "x-lighttpd-send2file" => :sendfile, "x-lighttpd-send-tempfile" => :sendfile, "rack.hijack" => :hijack
     }.each { |name, reason| assert_equal reason, decide({name => "x"}), name }
     assert_equal :hijack, decide({"rack.hijack" => ->(_io) {}})
     assert_equal :content_range, decide({"content-type" => "Multipart/byteranges; boundary=x"})

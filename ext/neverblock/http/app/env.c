@@ -13,9 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const method_names[NB_METHODS] = {"", "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS",
-                                                     "TRACE", "CONNECT"};
-
 static VALUE keys[NB_KNOWN_NAMES];
 static VALUE methods[NB_METHODS];
 static VALUE empty, unknown, chunked, protocol_10, protocol_11, http, https, on, port_of_https, shared_values[8];
@@ -295,7 +292,7 @@ VALUE nb_env_finished(nb_request_t *request) { return rb_hash_lookup2(request->e
 
 void nb_init_env(void) {
     for (int i = 1; i < NB_KNOWN_NAMES; i++) keys[i] = key_string(nb_known_names[i].key);
-    for (int i = 1; i < NB_METHODS; i++) methods[i] = constant(method_names[i]);
+    for (int i = 1; i < NB_METHODS; i++) methods[i] = constant(nb_method_names[i]);
     for (size_t i = 0; i < sizeof common_values / sizeof *common_values; i++)
         shared_values[i] = constant(common_values[i]);
     empty = constant("");

@@ -49,7 +49,7 @@ module NeverBlockPumaFuzz
     # @return [Array<String, Symbol>]
     def request = send(:"#{kind}_request")
 
-    def plain_request(method: chance(0.8) ? "GET" : one(METHODS), target: one(TARGETS.first(9)), version: "HTTP/1.1", host: "Host: a", lines: fields, body: [])
+    def plain_request(method: chance(0.8) ? "GET" : one(METHODS), target: one(TARGETS.first(10)), version: "HTTP/1.1", host: "Host: a", lines: fields, body: [])
       ["#{method} #{target} #{version}\r\n".b, "#{host}\r\n".b, *lines.map { |line| "#{line}\r\n".b }, "\r\n".b, *body]
     end
 
@@ -61,7 +61,7 @@ module NeverBlockPumaFuzz
       plain_request(**odd, lines: fields(2))
     end
 
-    def host_request = plain_request(host: one(HOSTS), version: one(VERSIONS.first(19)), target: one(TARGETS.first(14)), lines: fields(2))
+    def host_request = plain_request(host: one(HOSTS), version: one(VERSIONS.first(19)), target: one(TARGETS.first(15)), lines: fields(2))
 
     def many_fields_request = plain_request(lines: Array.new(one([90, 105, 130])) { |number| "X-#{number}: 1" })
 
@@ -79,7 +79,7 @@ module NeverBlockPumaFuzz
 
     def body_method = chance(0.75) ? one(%w[POST PUT PATCH]) : one(METHODS.first(14))
 
-    def body_target = chance(0.5) ? "/rails/#{one(%w[a b?c=1 b?a=2])}" : one(["/", "/x?y", "/respond?body=array", "/respond?read=1"])
+    def body_target = chance(0.5) ? "/rails/#{one(%w[a b?c=1 b?a=2])}" : one(["/", "/lint", "/x?y", "/respond?body=array", "/respond?read=1"])
 
     def sized(content) = ["Content-Length: #{content.bytesize}", content.empty? ? [] : [content]]
 
@@ -114,14 +114,17 @@ module NeverBlockPumaFuzz
       method = one(%w[GET GET GET HEAD POST])
       words.replace(["hijack=#{one(%w[full partial])}"]) if method == "GET" && chance(0.05)
       words[0] = words[0].sub("status=2", "status_text=2") if chance(0.05)
-      plain_request(method:, target: "/respond?#{words.join("&")}", version: chance(0.85) ? "HTTP/1.1" : "HTTP/1.0", lines: fields(2))
+      name = @random.rand(1_000_000) if !words.first.start_with?("hijack") && chance(0.15)
+      words << "record=#{name}" if name
+      request = plain_request(method:, target: "/respond?#{words.join("&")}", version: chance(0.85) ? "HTTP/1.1" : "HTTP/1.0", lines: fields(2))
+      name ? request + plain_request(method: "GET", target: "/respond?tell=#{name}", lines: []) : request
     end
 
-    # One or two wrong bytes somewhere.
+    # One or two wrong bytes somewhere, but not in what Apps::Respond is asked for: the table has its words.
     def faults(parts)
       @random.rand(1..2).times do
         place = @random.rand(parts.size)
-        next unless String === parts[place] && !parts[place].empty?
+        next if !(String === parts[place]) || parts[place].empty? || parts[place].include?("/respond?")
         parts[place] = damaged(parts[place].dup)
       end
     end

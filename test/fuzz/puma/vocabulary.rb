@@ -5,7 +5,7 @@ module NeverBlockPumaFuzz
   module Vocabulary
     METHODS = %w[GET GET GET POST POST POST PUT PATCH DELETE HEAD HEAD OPTIONS TRACE PROPFIND get BREW CONNECT G@T].freeze
 
-    TARGETS = %W[/ / /a/b?c=d /a/b?c=d&e /rails /rails/a?b=1&c[]=2&c[]=3 /rails?a[b][c]=1 /rails/a%20b?q=%E2%82%AC /rails/%zz?a=%ff
+    TARGETS = %W[/ /lint /a/b?c=d /a/b?c=d&e /rails /rails/a?b=1&c[]=2&c[]=3 /rails?a[b][c]=1 /rails/a%20b?q=%E2%82%AC /rails/%zz?a=%ff /lint?a=b
       * http://a/x?y http://a http://b/rails https://a:8443/x HTTP://A/x //x/y /../x /a/./b /a%2Fb /a%00 /a;b=c /?q="<>{}|^` /a|b /? /?? /a?b#c /#a
       /\xFF /?\xC3\xA9 a a:80 ftp://a/ http://u@a/ http:///x /:80].map(&:b).push("/a b", "", "/#{"x" * 3_000}", "/?#{"q=1&" * 2_000}").freeze
 

@@ -16,9 +16,11 @@ module NeverBlockPumaFuzz
     # length   the content-length
     # read     reads the request's body before
     # raise    raises
+    # record   notes, under this name, the close of the body and rack.response_finished; tell responds with the notes
     # hijack   full: responds by itself on the socket; partial: sends the body so
     module Respond
       TEXT = "hello\n"
+      NOTES = {} # standard:disable Style/MutableConstant -- of requests that are to be told
 
       # @return [#each] that has no other method
       EACH = Struct.new(:parts) do
@@ -61,13 +63,30 @@ module NeverBlockPumaFuzz
       def self.call(env)
         words = env["QUERY_STRING"].split("&").map { |word| word.split("=", 2).map { |text| URI.decode_uri_component(text.to_s) } }
         said = words.to_h
+        return [200, {}, [NOTES.delete(said["tell"]).to_a.join("\n")]] if said["tell"]
         env["rack.input"].read if said["read"]
+        notes = note_end(env, said["record"]) if said["record"]
         raise "as asked" if said["raise"]
         return hijack(env) if said["hijack"] == "full"
         hints = fields(words.filter_map { |name, value| ["field", value] if name == "hint" })
         env["rack.early_hints"].call(hints) if hints.any?
         status = said["status_text"] || Integer(said.fetch("status", "200"))
-        [status, {"content-type" => "text/plain", **length(said), **fields(words), **partial_hijack(said)}, BODIES.fetch(said.fetch("body", "array")).call]
+        body = BODIES.fetch(said.fetch("body", "array")).call
+        [status, {"content-type" => "text/plain", **length(said), **fields(words), **partial_hijack(said)}, notes ? noting_close(body, notes) : body]
+      end
+
+      def self.note_end(env, name)
+        notes = NOTES[name] = []
+        env["rack.response_finished"] << ->(_, status, headers, error) { notes << "finished: #{status.inspect}, #{headers.to_h.keys.join(" ")}, #{error.class}" }
+        notes
+      end
+
+      def self.noting_close(body, notes)
+        body.define_singleton_method(:close) do
+          notes << "closed"
+          super() if defined?(super)
+        end
+        body
       end
 
       def self.hijack(env)
@@ -95,7 +114,7 @@ module NeverBlockPumaFuzz
           end
         end.to_h
       end
-      private_class_method :hijack, :partial_hijack, :length, :fields
+      private_class_method :note_end, :noting_close, :hijack, :partial_hijack, :length, :fields
     end
   end
 end

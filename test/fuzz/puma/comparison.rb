@@ -34,8 +34,11 @@ module NeverBlockPumaFuzz
       # Whether the client has sent this, in any request.
       def sent?(pattern) = conversation.bytes.match?(pattern)
 
-      # Whether a Connection field of the client has this among others.
-      def lists?(word) = sent?(/^Connection:.*,.*#{word}|^Connection: *#{word} *,|^Connection:.*^Connection:/mni)
+      # Whether the client has sent this in a Connection field with more than one element, or in one of several fields.
+      def lists?(word)
+        fields = conversation.bytes.scan(/^Connection:[^\r\n]*/ni)
+        fields.any? { |field| field.match?(/#{word}/ni) && (fields.size > 1 || field.include?(",")) }
+      end
 
       # Whether our field has this more than Puma's.
       def adds?(value) = ours.to_a.include?(value) && ours - [value] == puma.to_a

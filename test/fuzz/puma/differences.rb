@@ -26,6 +26,9 @@ module NeverBlockPumaFuzz
       :refusal, nil, head(request: "GET /#{"x" * 9_000} HTTP/1.1") do |one|
       one.ours.nil? && one.puma.first == 400 && one.sent?(/x{8192}/n)
     end
+    row "an empty line before the request", "RFC 9112 §2.2: a server should skip one", :refusal, nil, "\r\n#{head}" do |one|
+      one.ours.nil? && one.puma.first == 400 && one.sent?(/(?:\A|\n\r\n|[^\n])\r\n[A-Z]+ [^\r\n]* HTTP/n)
+    end
     row "a request line that begins with a wrong byte and doesn't end", LATER, :missing, nil, "{" do |one|
       one.ours.nil? && one.puma.first == 400
     end
@@ -75,7 +78,10 @@ module NeverBlockPumaFuzz
     end
     row "a higher minor version of HTTP", "RFC 9110 §2.5: it is taken for the highest that we speak; Puma closes", %i[env missing],
       /\A(SERVER_PROTOCOL)?\z/, head(request: "GET / HTTP/1.2") do |one|
-      one.sent?(/HTTP\/1\.2/n) && (one.puma.nil? || one.ours == "HTTP/1.1")
+      one.sent?(/HTTP\/1\.[2-9]/n) && (one.puma.nil? || one.ours == "HTTP/1.1")
+    end
+    row "an env that Rack::Lint refuses", "SPEC of Rack", :refusal, nil, head(request: "GET /lint HTTP/1.1").sub("a\r", "a:\r") do |one|
+      one.ours.nil? && one.puma.first == 500 && one.asks?("/lint")
     end
     row "two Cookie fields", "as in the env", :rails, "cookies", head("Cookie: a=1", "Cookie: a=2", request: "GET /rails HTTP/1.1")
 

@@ -56,7 +56,7 @@ module NeverBlockPumaFuzz
     def running?(name) = Process.wait(@pids[name], Process::WNOHANG).nil?
 
     # @return [String] the end of what the server has written to its log
-    def errors(name) = File.read(@errors[name].path).lines.last(5).join
+    def errors(name) = File.read(@errors[name].path).lines.last(2).join
 
     # @return [void]
     def kill = @pids.each_key { |name| stop(name) }

@@ -21,9 +21,11 @@ module NeverBlock
 
         def method_missing(*)
           ::Kernel.raise ::NeverBlock::ConfigurationError,
-            "#{@place.call}: #{@name} belongs to Puma's own code, and does not exist here. Write the word for it, such " \
-            "as pidfile (docs/from-puma.md has them all), and for what only Puma needs: … if defined?(Puma)"
+            "#{@place.call}: #{@name} belongs to Puma's own code, and does not exist here. Write the word for it, " \
+            "such as pidfile (docs/from-puma.md has them all), and for what only Puma needs: … if defined?(Puma)"
         end
+
+        def respond_to_missing?(*) = true
       end
     end
   end

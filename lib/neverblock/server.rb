@@ -18,7 +18,7 @@
 #     address.rb              a bind URI; binder.rb: the sockets
 #     trusted_networks.rb     trusted_proxies
 #     systemd.rb              readiness, watchdog, sockets
-#     pid_file.rb, restart_file.rb, processors.rb, memory.rb
+#     pid_file.rb, restart_file.rb, processors.rb, crowd.rb, memory.rb
 #
 #     input.rb                rack.input while the body is being sent; empty_input.rb, readable.rb
 #     stream.rb               the stream of a streaming body

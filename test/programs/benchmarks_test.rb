@@ -39,7 +39,8 @@ class BenchmarksTest < Minitest::Test
     "cache" => %w[--rows hit_1kB --contestants alone,memory],
     "proxy" => %w[--rows pass,hit --contestants neverblock_epoll,nginx],
     "large_answers" => %w[--rows nothing,rows_1kB],
-    "offload_sizes" => %w[--rows deflate_1_2KiB]
+    "offload_sizes" => %w[--rows deflate_1_2KiB],
+    "crowded" => %w[--rows process]
   }.freeze
 
   # Seconds of a measurement in which the slowest operations end; those that aren't here need less.

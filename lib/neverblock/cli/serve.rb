@@ -9,6 +9,7 @@ require_relative "rackup"
 require_relative "../server/cluster/supervisor"
 require_relative "../server/cluster/template"
 require_relative "../server/cluster/trial"
+require_relative "../server/crowd"
 require_relative "../server/places"
 
 module NeverBlock
@@ -61,7 +62,7 @@ module NeverBlock
         look
         mistakes = Server::Places.new(configuration, rackup.home || Dir.pwd).mistakes
         raise ConfigurationError, mistakes.join("\n") if mistakes.any?
-        @out.puts(configuration.notes)
+        @out.puts(configuration.notes, *Server::Crowd.note([configuration.worker_count, 1].max))
         @out.puts("the configuration is valid: #{configuration.addresses.join(" and ")}, #{rackup}")
         OK
       end

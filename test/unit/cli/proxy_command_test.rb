@@ -11,6 +11,9 @@ class CLIProxyCommandTest < Minitest::Test
 
   UPSTREAM = ["--upstream", "http://127.0.0.1:3000"].freeze
 
+  # This machine may be crowded, which check-config would note: it notes @crowd.
+  def run = NeverBlock::Server::Crowd.stub(:note, ->(*) { @crowd }) { super }
+
   def command(*arguments, env: {})
     NeverBlock::CLI::ProxyCommand.new(arguments, out: StringIO.new, env:).tap(&:parse)
   end
@@ -139,7 +142,8 @@ class CLIProxyCommandTest < Minitest::Test
     check = -> { StringIO.new.then { |out| [NeverBlock::CLI.new(["check-config", "-C", "proxy.rb"], out:, err: out, env: {}).call, out.string] } }
     assert_equal [0, "the configuration is valid: tcp://127.0.0.1:8000, a proxy of http://127.0.0.1:3000\n"], check.call
     File.write("config.ru", "run nil")
-    assert_equal [0, "the configuration is valid: tcp://127.0.0.1:3000, config.ru\n"], check.call
+    @crowd = "a crowd"
+    assert_equal [0, "a crowd\nthe configuration is valid: tcp://127.0.0.1:3000, config.ru\n"], check.call
   end
 
   def test_a_check_beside_the_running_proxy

@@ -107,10 +107,18 @@ module NeverBlock
     # @param cause [Exception, nil] Ruby's own error
     # @return [ResourceLimitError]
     def self.fibers(count, cause)
-      new("can't start another fiber: #{count} fibers hold a stack, and each stack takes two of the memory maps " \
-        "that the kernel allows a process (vm.max_map_count)#{" [#{cause.message}]" if cause}. Run fewer at a " \
+      new("can't start another fiber: #{count} fibers hold a stack, and each takes memory and two of the memory " \
+        "maps that the kernel allows a process (vm.max_map_count)#{" [#{cause.message}]" if cause}. Run fewer at a " \
         "time with NeverBlock::FiberPool or concurrently(limit:), or raise the limit: " \
-        "sysctl -w vm.max_map_count=1048576")
+        "sysctl -w vm.max_map_count=1048576#{"; that of memory is ulimit -v, or vm.overcommit_memory" if cause}")
+    end
+
+    # @api private
+    # @return [ResourceLimitError]
+    def self.deaf
+      new("this thread can't run a loop any more: there was no memory for a fiber's stack where the thread was " \
+        "blocking, and Ruby has lost count of that, so that no wait would park its task. Another thread or process " \
+        "can. Give the process more memory (ulimit -v, vm.overcommit_memory), or start fewer fibers")
     end
 
     # @api private

@@ -144,7 +144,7 @@ module NeverBlock
       self.stop = scope.tasks.empty? || abandoned?
       until turn_until_stopped
         return if forked?
-        scope.interrupted(DeadlockError.new(tasks))
+        deaf? ? abandon(ResourceLimitError.deaf) : scope.interrupted(DeadlockError.new(tasks))
       end
       raise @abandoned if @abandoned
     rescue Exception => error # standard:disable Lint/RescueException -- the scope raises it when all have ended

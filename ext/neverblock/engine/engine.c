@@ -340,13 +340,16 @@ typedef struct { nb_engine_t *engine; bool (*done)(nb_engine_t *, void *); void 
 
 static VALUE loop_body(VALUE argument) {
     loop_t *loop = (loop_t *)argument;
-    loop->engine->home = rb_fiber_current();
-    while (!loop->done(loop->engine, loop->argument)) {
-        if (loop->engine->fork_generation != nb_fork_generation) return Qnil;
-        if (!turn(loop->engine)) {
-            if (loop->done(loop->engine, loop->argument)) break;
+    nb_engine_t *engine = loop->engine;
+    engine->home = rb_fiber_current();
+    engine->deaf = !nb_count_is_right(engine);
+    while (!loop->done(engine, loop->argument)) {
+        if (engine->deaf || engine->fork_generation != nb_fork_generation) return Qnil;
+        if (!turn(engine)) {
+            if (loop->done(engine, loop->argument)) break;
             return Qnil;
         }
+        if (engine->quiet || engine->turn % INTERRUPT_TURNS == 0) engine->deaf = !nb_count_is_right(engine);
     }
     loop->finished = true;
     return Qnil;

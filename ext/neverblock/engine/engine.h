@@ -5,6 +5,7 @@
  *     engine.c           parks and wakes fibers; the loop
  *     fibers.c           starts and ends fibers, and switches between them
  *     handback.c         fibers that a task's own code transferred to
+ *     starter.c          starts fibers, also where memory runs out
  *     stacks.c           limits on fibers' stacks
  *     deferred_starts.c  work that waits while the loop is busy
  *     lifecycle.c        opens and closes an engine
@@ -202,6 +203,7 @@ void nb_task_run_now(nb_engine_t *, nb_task_t *);  /* an enqueued one; the calle
 void nb_postpone(nb_engine_t *, int state);        /* after rb_protect: the home fiber raises it */
 bool nb_take_killed(nb_engine_t *);                /* whether that was Thread#kill; the caller goes on with it */
 void nb_stacks_are_shared(void);                   /* there is more than one Ractor: see stacks.c */
+bool nb_is_helper(nb_engine_t *, VALUE fiber);     /* one of the engine's own: it can't park */
 
 /* ---- descriptors (descriptors.c) ---- */
 int nb_interest_add(nb_engine_t *, nb_interest_t *, VALUE io); /* 0, or errno: EPERM = always ready (a file) */
@@ -317,6 +319,8 @@ struct nb_engine {
     void *state;                 /* the back end's */
     VALUE fiber_class, body;     /* the class of the tasks' fibers, and the proc that all of them run */
     nb_task_t *starting;         /* handed to the fiber that is being started */
+    VALUE starter, mender, keeper; /* fibers of starter.c; 0: not needed yet */
+    struct nb_order *order;      /* … for the starter */
     VALUE finished_fiber;        /* its block has ended, and the next fiber is to reap it: see fibers.c; or 0 */
     VALUE interrupt;             /* an exception that the home fiber is to raise; 0: none */
     int killed;                  /* Thread#kill came in the middle of a switch */
@@ -338,6 +342,7 @@ struct nb_engine {
     unsigned share;              /* counts the turns that both queues wanted */
     unsigned handovers;          /* switches in a row to fibers that others had run next */
     uint32_t generation;         /* of descriptor registrations */
+    bool deaf;                   /* Ruby tells it of no wait any more: nb_count_is_right */
     bool closing;                /* its fibers may be gone: what still ends wakes none of them */
     bool quiet;                  /* the last look at the kernel, without waiting, found nothing */
 };

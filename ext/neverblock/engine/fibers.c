@@ -32,7 +32,9 @@ void nb_after_switch(nb_engine_t *engine) {
     bool locked = nb_stacks_lock(engine);
     rb_protect(reap, finished, &state);
     nb_stacks_unlock(locked);
-    if (state) rb_jump_tag(state);
+    if (!state) return;
+    if (!RTEST(rb_fiber_alive_p(finished))) rb_jump_tag(state); /* an interrupt */
+    rb_set_errinfo(Qnil); /* Ruby can't resume it: its code had no memory for a fiber (starter.c). The GC takes it */
 }
 
 /* Keeps an interrupt that came in the middle of a switch, where nothing may be raised. The home fiber, which is
@@ -154,33 +156,41 @@ void nb_task_enqueue(nb_engine_t *engine, nb_task_t *task) {
     nb_wake(engine, &task->start, NB_READY, false);
 }
 
-static VALUE start_fiber(VALUE fiber) { return rb_fiber_resume(fiber, 0, NULL); }
+static VALUE make_fiber(VALUE argument) {
+    nb_task_t *task = (nb_task_t *)argument;
+    return nb_task_fiber(task->engine, task, task->start.subject);
+}
+
+/* Qnil, or the error that kept it from beginning. */
+static VALUE begin(nb_engine_t *engine, nb_task_t *task) {
+    int state = 0;
+    if (!task->fiber) rb_protect(make_fiber, (VALUE)task, &state); /* spawned by another thread: with its storage */
+    if (state) {
+        VALUE error = rb_errinfo();
+        rb_set_errinfo(Qnil);
+        return error;
+    }
+    task->start.fiber = task->fiber;
+    engine->starting = task;
+    bool locked = nb_stacks_lock(engine);
+    VALUE error = nb_start_fiber(engine, task->fiber);
+    nb_stacks_unlock(locked);
+    engine->starting = NULL;
+    return error;
+}
 
 /* Other threads, or a trap handler, may run meanwhile. */
 static bool start(nb_engine_t *engine, nb_task_t *task) {
-    int state = 0;
     task->begun = true;
-    if (!task->fiber) nb_task_fiber(engine, task, task->start.subject); /* spawned by another thread: its storage */
-    task->start.fiber = task->fiber;
-    if (engine->started >= nb_fiber_limit()) {
-        engine->hooks->start_failed(task, Qnil, engine->started);
-        return false;
-    }
-    engine->starting = task;
-    bool locked = nb_stacks_lock(engine);
-    rb_protect(start_fiber, task->fiber, &state);
-    nb_stacks_unlock(locked);
-    if (state && engine->starting) { /* its body has not begun: there was no stack for it */
-        VALUE error = rb_errinfo();
-        engine->starting = NULL;
-        rb_set_errinfo(Qnil);
+    bool possible = engine->started < nb_fiber_limit();
+    VALUE error = possible ? begin(engine, task) : Qnil;
+    if (!possible || !NIL_P(error)) {
         engine->hooks->start_failed(task, error, engine->started);
         return false;
     }
     engine->started++;
-    if (!state) return true;
-    nb_postpone(engine, state); /* it came after the body had begun; the task runs when its turn comes */
-    task->start.kind = NB_WAIT_YIELD;
+    if (!engine->interrupt && !engine->killed) return true;
+    task->start.kind = NB_WAIT_YIELD; /* an interrupt goes first; the task runs when its turn comes */
     nb_list_prepend(&engine->normal, &task->start.queue);
     return false;
 }

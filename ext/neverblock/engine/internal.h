@@ -43,6 +43,12 @@ bool nb_stacks_lock(nb_engine_t *);          /* around all that takes a stack or
 void nb_stacks_unlock(bool locked);
 void nb_stacks_after_fork(void);
 
+/* ---- starter.c ---- */
+VALUE nb_start_fiber(nb_engine_t *, VALUE fiber); /* Qnil, or Ruby's error: there is no memory for its stack */
+void nb_starter_mark(nb_engine_t *);
+bool nb_count_is_right(nb_engine_t *);       /* false: Ruby has lost count of the thread's blocking fibers, and calls
+                                                no scheduler any more */
+
 /* ---- fibermap.c: fiber -> wait, for unblock ---- */
 void nb_fibermap_put(nb_fibermap_t *, nb_wait_t *);
 void nb_fibermap_remove(nb_fibermap_t *, nb_wait_t *);

@@ -67,6 +67,7 @@ void nb_engine_drop(nb_engine_t *engine) {
     engine->thread = Qnil;
     engine->task = NULL;
     engine->finished_fiber = engine->early_fiber = engine->early_blocker = engine->interrupt = 0;
+    engine->starter = engine->mender = engine->keeper = 0;
     engine->killed = 0;
     engine->started = 0;
 }
@@ -84,6 +85,7 @@ void nb_engine_mark(nb_engine_t *engine) {
     if (engine->body) rb_gc_mark(engine->body);
     if (engine->home) rb_gc_mark(engine->home);
     if (engine->finished_fiber) rb_gc_mark(engine->finished_fiber);
+    nb_starter_mark(engine);
     if (engine->interrupt) rb_gc_mark(engine->interrupt);
     if (engine->current_fiber) rb_gc_mark(engine->current_fiber);
     if (engine->early_blocker) rb_gc_mark(engine->early_blocker);

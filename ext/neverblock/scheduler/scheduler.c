@@ -109,7 +109,9 @@ static bool left_behind_by_fork(nb_scheduler_t *scheduler) {
 bool nb_scheduler_may_park(nb_scheduler_t *scheduler) {
     nb_engine_t *engine = &scheduler->engine;
     if (left_behind_by_fork(scheduler)) return false;
-    return rb_thread_current() == engine->thread && engine->home != rb_fiber_current();
+    if (rb_thread_current() != engine->thread) return false;
+    VALUE fiber = rb_fiber_current();
+    return fiber != engine->home && !nb_is_helper(engine, fiber);
 }
 
 static nb_scheduler_t *ours(VALUE scheduler) {
@@ -181,6 +183,9 @@ static VALUE set_stop(VALUE self, VALUE stop) {
     if (scheduler->stop) nb_mailbox_interrupt(scheduler->engine.mailbox);
     return stop;
 }
+
+/* call-seq: deaf? -- whether Ruby calls this scheduler no more: a fiber could not be started for want of memory */
+static VALUE deaf_p(VALUE self) { return RBOOL(nb_scheduler_any(self)->engine.deaf); }
 
 static VALUE looping_p(VALUE self) { return RBOOL(nb_scheduler_any(self)->looping); }
 
@@ -350,6 +355,7 @@ void nb_init_scheduler(void) {
     rb_define_method(nb_cScheduler, "turn_until_stopped", turn_until_stopped, 0);
     rb_define_method(nb_cScheduler, "stop=", set_stop, 1);
     rb_define_method(nb_cScheduler, "looping?", looping_p, 0);
+    rb_define_method(nb_cScheduler, "deaf?", deaf_p, 0);
     rb_define_method(nb_cScheduler, "closed?", closed_p, 0);
     rb_define_method(nb_cScheduler, "forked?", forked_p, 0);
     rb_define_private_method(nb_cScheduler, "switches=", set_switches, 1);

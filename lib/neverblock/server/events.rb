@@ -68,6 +68,13 @@ module NeverBlock
       # @return [Array<#run, #stop>] logs that need a task of their own, in the order in which to stop them
       def runners = [@error_log, *writers]
 
+      # Writes what waits, and each further line at once: the loop was left with the {#runners} in it.
+      # @return [void]
+      def leave_loop
+        @error_log.stop
+        writers.each(&:leave_loop)
+      end
+
       # @return [Integer] log lines that could not be written
       def lost = writers.sum(&:lost)
 

@@ -76,6 +76,13 @@ module NeverBlock
         @bell&.close
       end
 
+      # Writes what waits, and each further line at once: the loop was left with {#run} in it.
+      # @return [void]
+      def leave_loop
+        @bell = nil
+        flush
+      end
+
       # Counts lines that can't be written, and tells why.
       # @param lines [Integer]
       # @param reason [String]

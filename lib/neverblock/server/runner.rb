@@ -71,6 +71,7 @@ module NeverBlock
         say(whole ? "stopped" : "stopped; running requests were cancelled")
         whole && !failed
       ensure
+        @server&.events&.leave_loop
         @server&.service&.take_back
         @pid_file.remove
         @loads.close("the server has ended")

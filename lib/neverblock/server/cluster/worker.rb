@@ -51,6 +51,7 @@ module NeverBlock
           tell(event: "over", whole:)
           whole
         rescue *AppError::CAUSES => error
+          @events.leave_loop
           @events.error_log.broken("worker #{@slot}", error)
           tell(event: "failed", message: LogText.error(error))
           false

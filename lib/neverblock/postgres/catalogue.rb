@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "reach"
+require_relative "revision"
 
 module NeverBlock
   class Postgres
@@ -27,7 +28,10 @@ module NeverBlock
 
       UNKNOWN = "its dependencies are not known, since the catalogue was not read yet, or definitions have changed"
       NONE = {}.freeze
-      private_constant :RETRY_AFTER, :UNKNOWN, :NONE
+
+      # What was read. exact: false if `reach` may have things that are gone.
+      Known = Struct.new(:revision, :reach, :exact)
+      private_constant :RETRY_AFTER, :UNKNOWN, :NONE, :Known
 
       # @param shareable [Array<String>] functions that are known to be harmless
       # @param log [#call] gets lines for the log
@@ -44,7 +48,7 @@ module NeverBlock
         @lock = Thread::Mutex.new
         @version = 0
         @reach = nil
-        @known = [] # a signature of the catalogue, and the Reach read with it
+        @known = nil
         @fresh = @calm = false # calm: it is known that no statement is doubtful
         @judged = NONE
         @tried_at = -RETRY_AFTER
@@ -107,24 +111,43 @@ module NeverBlock
       # @return [Boolean] whether a connection that is reset anyway should read it
       def wanted? = @reach.nil? || !@fresh
 
-      # Reads the catalogue; only a signature of it if that is unchanged.
+      # Reads what has changed in the catalogue since the last time. What is gone from it stays known until it is read
+      # whole, in the background.
       # @yieldparam sql [String] a query of the catalogue
       # @yieldreturn [PG::Result]
       # @return [Reach]
-      def refresh
+      def refresh(&)
         version = @version
-        signature = yield(Dependencies.signature).getvalue(0, 0)
-        before, reach = @known
-        unless signature == before
-          reach = Reach.new(yield(Dependencies.question(@shareable)).values)
-          @known = [signature, reach]
-        end
-        store(reach, version)
+        @known = known = @known ? changed(@known, &) : whole(&)
+        store(known.reach, version, fresh: known.exact)
       rescue PG::ServerError => error # such as its time limit
         store(Reach.unknown("the catalogue could not be read: #{error.message.strip}"), version, fresh: false)
       end
 
       private
+
+      def whole
+        revision = Revision.new(yield(Revision.query).values)
+        Known.new(revision, Reach.new(yield(Dependencies.question(@shareable)).values), true)
+      end
+
+      def changed(before, &)
+        revision = Revision.new(yield(Revision.query(before.revision.horizon)).values)
+        same = revision.same?(before.revision)
+        return before if same && before.exact
+        return whole(&) if same || revision.wide?(before.revision)
+
+        reach = reached(before.reach, revision, &)
+        Known.new(revision, reach, before.exact && (reach.empty? || !revision.removed?(before.revision)))
+      end
+
+      # @return [Reach] the one that knows what has come to it since
+      def reached(reach, revision)
+        seeds = reach.seeds(revision.ids)
+        since = revision.horizon
+        return reach if seeds.empty? && yield(Dependencies.beginning(since)).getvalue(0, 0) == "f"
+        reach.with(yield(Dependencies.question(@shareable, since:, seeds:)).values)
+      end
 
       def store(reach, version, fresh: true)
         @lock.synchronize do

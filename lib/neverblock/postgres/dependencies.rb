@@ -2,14 +2,15 @@
 
 require_relative "extensions"
 require_relative "functions"
+require_relative "revision"
 
 module NeverBlock
   class Postgres
     # The query of the catalogue for {Reach}: which views, tables, types, operators and functions of a database reach a
     # function that may leave session state, so that a statement may call it without naming it?
     #
-    #   pg.exec(Dependencies.signature)                      # a short text, which changes with each definition
-    #   pg.exec(Dependencies.question(["shop.price"]))       # rows with {COLUMNS}, in the order of reach
+    #   pg.exec(Dependencies.question(["shop.price"]))                       # rows with {COLUMNS}, in the order of reach
+    #   pg.exec(Dependencies.question([], since: "742", seeds: […]))         # what has come to reach one since then
     #
     # It begins with the functions that are not known to be harmless, and goes from each thing to those that use it.
     # pg_depend has what depends on a user's function. It does not have what depends on a built-in one, so expressions
@@ -103,33 +104,51 @@ module NeverBlock
       private_constant(*constants(false) - %i[COLUMNS FIRST_USER_OID])
 
       class << self
-        # It covers pg_depend and the catalogues with names and expressions, without the rows of temporary tables.
-        # @return [String]
-        def signature
-          @signature ||= %w[
-            pg_depend pg_proc pg_rewrite pg_policy pg_attrdef pg_constraint pg_trigger pg_type pg_namespace pg_class
-          ].map { |table| hash_of(table) }.join(" || ' ' || ").prepend("select ").freeze
-        end
-
+        # Its last row has the kind "reached": `words` are all things that were reached, as "class:id:writes". Other rows
+        # are for one thing of each kind and name, and for those by which it was reached.
         # @param shareable [Array<String>] functions known to be harmless: "price", or "shop\0price" with a schema
+        # @param since [String, nil] the horizon of a {Revision}: only newer functions and expressions begin it
+        # @param seeds [Array<Array<String>>] things that are known to reach one, and begin it too: class, id, writes
         # @return [String]
-        def question(shareable)
+        def question(shareable, since: nil, seeds: [])
           <<~SQL.gsub(/\s*\n\s*/, " ").strip
             with recursive
             uses(class, dependent) as (values #{uses}),
             built_in(class, id) as (#{built_in}),
             known(id) as (#{known(shareable)}),
-            trees(class, id, tree) as (#{trees}),
+            trees(class, id, tree) as (#{trees(newer(since))}),
             called(class, id, what, callee) as (#{called}),
             reached(class, id, writes, parent_class, parent) as (
               select #{klass("pg_proc")}, oid, false, null::oid, null::oid from pg_catalog.pg_proc
-                where oid >= #{FIRST_USER_OID} and oid not in (select id from known)
+                where oid >= #{FIRST_USER_OID} #{newer(since)} and oid not in (select id from known)
               union select what, callee, false, null, null from called
+              #{seeds.map { |row| "union select #{row[0].to_i}, #{row[1].to_i}, #{row[2] == "t"}, null, null" }.join(" ")}
               union select s.class, s.id, s.writes, r.class, r.id
                 from reached r cross join lateral (#{successors}) s(class, id, writes)
-            )
-            select class, id, parent_class, parent, writes, #{what}, #{bare_name},
-              pg_catalog.pg_describe_object(class, id, 0) from reached
+            ),
+            numbered(number, class, id, parent_class, parent, writes, kind, name) as materialized (
+              select row_number() over (), class, id, parent_class, parent, writes, #{what}, #{bare_name} from reached),
+            kept as (
+              select * from numbered where number in
+                (select min(number) from numbered where kind is not null and name is not null group by kind, name)
+              union select n.* from kept k join numbered n on n.class = k.parent_class and n.id = k.parent),
+            told as (
+              select number, class, id, parent_class, parent, writes, kind, name::text,
+                pg_catalog.pg_describe_object(class, id, 0) from kept
+              union all select null, null, null, null, null, null, 'reached', null,
+                string_agg(distinct pg_catalog.concat_ws(':', class, id, writes), ' ') from numbered)
+            select class, id, parent_class, parent, writes, kind, name, pg_describe_object from told order by number
+          SQL
+        end
+
+        # @param since [String] the horizon of a {Revision}
+        # @return [String] whether a {question} since then begins with newer functions or expressions
+        def beginning(since)
+          <<~SQL.gsub(/\s*\n\s*/, " ").strip
+            with built_in(class, id) as (#{built_in}), trees(class, id, tree) as (#{trees(newer(since))}),
+              called(class, id, what, callee) as (#{called})
+            select exists (select from pg_catalog.pg_proc where oid >= #{FIRST_USER_OID} #{newer(since)}) or
+              exists (select from called)
           SQL
         end
 
@@ -141,12 +160,7 @@ module NeverBlock
 
         def list(names) = "array[#{names.map { |name| "'#{name.gsub("'", "''")}'" }.join(", ")}]::text[]"
 
-        def hash_of(table)
-          key = (table == "pg_depend") ? "classid::int8 # (objid::int8 << 20) # (refobjid::int8 << 40)" : "oid::int8"
-          condition = " where relpersistence <> 't'" if table == "pg_class"
-          "(select count(*) || '/' || coalesce(sum(pg_catalog.hashint8extended(#{key}, xmin::text::int8)), 0) from " \
-          "pg_catalog.#{table}#{condition})"
-        end
+        def newer(since) = ("and #{Revision.since(since)}" if since)
 
         # Functions named shareable; those of trusted extensions; built-in ones under another name, such as a range
         # type's constructors. (All aggregates have the same source.)
@@ -184,11 +198,11 @@ module NeverBlock
           SQL
         end
 
-        def trees
+        def trees(newer)
           TREES.map do |table, columns|
             tree = "pg_catalog.concat(#{columns})"
-            "select #{klass(table)}, oid, #{tree} from pg_catalog.#{table} where oid >= #{FIRST_USER_OID} and " \
-            "#{tree} <> ''"
+            "select #{klass(table)}, oid, #{tree} from pg_catalog.#{table} where oid >= #{FIRST_USER_OID} #{newer} " \
+            "and #{tree} <> ''"
           end.join(" union all ")
         end
 

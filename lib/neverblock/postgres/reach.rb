@@ -58,9 +58,10 @@ module NeverBlock
 
       # @param rows [Array<Array<String, nil>>] of {Dependencies.question}
       def initialize(rows)
+        @rows = rows
         @read, @written, @called, @fields, @scalars, @operators = {}, {}, {}, {}, {}, {}
         @parents = {}
-        things = rows.map { |row| Thing.new(*row.map { |text| text && readable(text) }) }
+        things = rows.select(&:first).map { |row| Thing.new(*row.map { |text| text && readable(text) }) }
         things.each { |thing| @parents[[thing.key, thing.writes?]] ||= thing }
         things.each { |thing| book(thing) }
         IMPLIED.each do |word, symbols|
@@ -74,6 +75,17 @@ module NeverBlock
 
       # @return [Boolean] whether no statement is doubtful
       def empty? = @empty
+
+      # @param rows [Array<Array<String, nil>>] of {Dependencies.question} with the {#seeds}
+      # @return [Reach] one that knows these things too
+      def with(rows) = (rows.any? { |row| row[0] }) ? Reach.new(@rows + rows) : self
+
+      # @param ids [Array<String>] OIDs
+      # @return [Array<Array<String>>] the things that have them: class, id, writes
+      def seeds(ids)
+        @things ||= @rows.flat_map { |row| reached(row) }.uniq.group_by { |_, id, _| id }
+        @things.values_at(*ids).compact.flatten(1)
+      end
 
       # Cache by the statement's shape, without a lock: threads that collide judge twice.
       # @return [Hash{String=>String, false}] by the fingerprint's identity: why it may leave session state; or false
@@ -89,6 +101,9 @@ module NeverBlock
       end
 
       private
+
+      # The last row names all that were reached.
+      def reached(row) = row[0] ? [row.values_at(0, 1, 4)] : row.last.to_s.split.map { |thing| thing.split(":") }
 
       # Converts to UTF-8, as statements are: the connection may have another encoding.
       def readable(text)
@@ -185,7 +200,8 @@ module NeverBlock
         chain = [thing]
         chain << thing while (thing = parent(thing))
         *users, function = chain
-        words = users.reject(&SILENT).map { |user| "uses #{user.words}" } << "calls #{function.words}"
+        words = users.reject(&SILENT).map { |user| "uses #{user.words}" } <<
+          "#{function.words.to_s.start_with?("function") ? "calls" : "uses"} #{function.words}"
         way = "it #{words.join(", which ")}"
         return way unless function.id.to_i >= Dependencies::FIRST_USER_OID
         "#{way}: name that in shareable_functions if it leaves nothing in its session"

@@ -108,7 +108,11 @@ class PostgresReachCatalogueTest < Minitest::Test
           database.exec("create table own.another (id int)")
           assert shared?(database, "select * from plain")
         end
-        assert_equal [0, 1], [again, changed]
+        reaching = readings do
+          database.exec("create view own.reaching as select sly() as said")
+          refute shared?(database, "select * from own.reaching")
+        end
+        assert_equal [0, 0, 1], [again, changed, reaching]
       end
     end
   end

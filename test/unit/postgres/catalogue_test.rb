@@ -10,12 +10,12 @@ class PostgresCatalogueTest < Minitest::Test
 
   SLY = [["1255", "20000", nil, nil, "f", nil, "sly", "function sly()"], ["1259", "1", "1255", "20000", "f", "relation", "sales", "view sales"]].freeze
   Answer = Struct.new(:values) do
-    def getvalue(_, _) = values
+    def getvalue(row, column) = values[row][column]
   end
 
   def setup
     skip "pg is not among the gems here" unless Gem.loaded_specs.key?("pg")
-    @signature, @things, @asked, @logged, @later = "a", [], [], [], []
+    @mark, @removed, @begins, @things, @asked, @logged, @later = "a", 0, "t", [], [], [], []
     @gate = nil
     @classifier = NeverBlock::Postgres::Classifier.new
     @catalogue = NeverBlock::Postgres::Catalogue.new(shareable: [], log: @logged.method(:<<), later: ->(&block) { @later << block }) { |sql, _session_defaults| answer(sql) }
@@ -24,17 +24,46 @@ class PostgresCatalogueTest < Minitest::Test
   def test_it_is_asked_once_and_an_unchanged_one_is_not_read_again
     in_loop do
       3.times { assert_nil doubt }
-      assert_equal %i[signature question], @asked
+      assert_equal %i[revision question], @asked
       @catalogue.outdate
       2.times { assert_nil doubt }
-      assert_equal %i[signature question signature], @asked
+      assert_equal %i[revision question revision], @asked
       @catalogue.outdate
-      @signature, @things = "b", SLY
+      @mark, @things = "b", SLY
       assert_match(/uses view sales, which calls function sly/, doubt)
-      assert_equal %i[signature question signature signature question], @asked
+      assert_equal %i[revision question revision revision beginning question], @asked
       assert_equal 1, @logged.size
       doubt
       assert_equal 1, @logged.size, "each reason is told once"
+    end
+  end
+
+  def test_a_change_with_which_nothing_comes_to_leave_session_state_leaves_all_as_it_is
+    @things = SLY
+    in_loop do
+      assert doubt
+      @catalogue.outdate
+      @mark, @begins = "b", "f"
+      assert doubt
+      assert_equal %i[revision question revision beginning], @asked
+      refute_predicate @catalogue, :wanted?
+    end
+  end
+
+  # A view that is dropped is doubted until the catalogue was read whole in the background.
+  def test_what_is_gone_is_forgotten_in_the_background
+    @things = SLY
+    in_loop do
+      assert doubt
+      @catalogue.outdate
+      @removed, @begins, @things = 1, "f", []
+      assert doubt
+      assert_predicate @catalogue, :wanted?
+      doubt
+      @later.shift.call
+      assert_nil doubt
+      assert_equal %i[revision question revision beginning revision revision question], @asked
+      refute_predicate @catalogue, :wanted?
     end
   end
 
@@ -42,10 +71,10 @@ class PostgresCatalogueTest < Minitest::Test
     in_loop do
       @gate = Thread::Queue.new
       tasks = Array.new(10) { NB.spawn { doubt } }
-      pass_until("the question") { @asked == %i[signature] }
+      pass_until("the question") { @asked == %i[revision] }
       @gate.close
       assert_equal [nil] * 10, tasks.map(&:value)
-      assert_equal %i[signature question], @asked
+      assert_equal %i[revision question], @asked
     end
   end
 
@@ -58,12 +87,12 @@ class PostgresCatalogueTest < Minitest::Test
       @catalogue.outdate
       after = NB.spawn { doubt }
       pass_until("the question") { @asked.size == 2 }
-      @signature, @things = "b", SLY
+      @mark, @things = "b", SLY
       @gate.close
       before.value
       assert after.value
       assert doubt
-      assert_equal %i[signature signature], @asked.first(2)
+      assert_equal %i[revision revision], @asked.first(2)
     end
   end
 
@@ -71,9 +100,9 @@ class PostgresCatalogueTest < Minitest::Test
     in_loop do
       assert_nil doubt
       @catalogue.expire
-      @signature, @things = "b", SLY
+      @mark, @things = "b", SLY
       3.times { assert_nil doubt }
-      assert_equal [1, %i[signature question]], [@later.size, @asked]
+      assert_equal [1, %i[revision question]], [@later.size, @asked]
       @later.shift.call
       assert doubt
       refute_predicate @catalogue, :wanted?
@@ -122,11 +151,11 @@ class PostgresCatalogueTest < Minitest::Test
   private
 
   def answer(sql)
-    signature = sql == NeverBlock::Postgres::Dependencies.signature
-    @asked << (signature ? :signature : :question)
+    kind = {"with of(" => :revision, "with built_in(" => :beginning}.find { |start, _| sql.start_with?(start) }&.last || :question
+    @asked << kind
     @gate&.pop
     raise @error if @error
-    Answer.new(signature ? @signature : @things)
+    Answer.new({revision: [["700", "pg_depend", 10 - @removed, @mark, "0", "16400 16401"]], beginning: [[@begins]], question: @things}[kind])
   end
 
   def doubt(sql = "select * from sales") = @catalogue.doubt(sql, @classifier.call(sql), NeverBlock::Postgres::SessionDefaults::EMPTY)

@@ -200,11 +200,13 @@ module NeverBlock
       false
     end
 
+    # Configurations with other `variables:` have connections of their own, so that none waits for the other's.
     def connect
       kind = self.class
-      @database ||= Postgres::Databases.for(
-        @connection_parameters, @config, Postgres::Options::ACTIVE_RECORD, by: kind.method(:new_client).owner
-      ) { kind.new_client(@connection_parameters) }.tap { |database| database.reaper = REAPER }
+      by = [kind.method(:new_client).owner, @config[:variables].to_h]
+      @database ||= Postgres::Databases.for(@connection_parameters, @config, Postgres::Options::ACTIVE_RECORD, by:) {
+        kind.new_client(@connection_parameters)
+      }.tap { |database| database.reaper = REAPER }
       connection = @database.connection(member: true)
       connection.verify
       # Waits here: later Active Record asks with a lock held, which a child forked meanwhile could never get.

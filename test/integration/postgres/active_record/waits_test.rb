@@ -133,9 +133,21 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
   def test_one_wait_while_an_adapter_connects
     with_items(checkout_timeout: TIMEOUT, connections: 1) do |items|
       other = Class.new(items) { def self.name = "Other" }
-      other.establish_connection(ActiveRecord::Base.connection_db_config.configuration_hash.merge(variables: {statement_timeout: "7s"}))
+      other.establish_connection(ActiveRecord::Base.connection_db_config.configuration_hash.merge(schema_search_path: "public, nb_none"))
       in_transactions(items, "buyer") { in_vain { other.pluck(:name) } }
-      assert_equal [["buyer"], "7s"], [other.pluck(:name), other.connection.select_value("SHOW statement_timeout")]
+      assert_equal [["buyer"], "public, nb_none"], [other.pluck(:name), other.connection.select_value("SHOW search_path")]
+    ensure
+      other&.remove_connection
+    end
+  end
+
+  # Regression: they shared the connections, so reports with a longer statement_timeout waited for the app.
+  def test_other_variables_have_connections_of_their_own
+    with_items(checkout_timeout: TIMEOUT, connections: 1) do |items|
+      other = Class.new(items) { def self.name = "Other" }
+      other.establish_connection(ActiveRecord::Base.connection_db_config.configuration_hash.merge(variables: {statement_timeout: "7s"}))
+      in_transactions(items, "buyer") { assert_equal [[], "7s"], [other.pluck(:name), other.connection.select_value("SHOW statement_timeout")] }
+      assert_equal [1, 1], [items, other].map { |model| model.connection_pool.stat[:neverblock][:connections] }
     ensure
       other&.remove_connection
     end

@@ -3,6 +3,7 @@
 require "test_helper"
 require "neverblock/server"
 require "neverblock/server/cluster/supervisor"
+require "neverblock/cli/first_process"
 
 # The tables of the server's state machine, cell by cell, and the machine that runs them. The actions' effects on real
 # processes: test/programs/supervision_table_test.rb
@@ -56,8 +57,9 @@ class ServerMachineTest < Minitest::Test
     end
   end
 
-  # Every trapped signal has a row.
+  # Every trapped signal has a row, and process 1 of a container passes it on.
   def test_signals
+    assert_empty Server::Cluster::Supervisor::SIGNALS - NeverBlock::CLI::FirstProcess::SIGNALS
     assert_empty Server::Cluster::Supervisor::SIGNALS - Server::Cluster::SupervisorTable.events
     assert_empty %w[TERM INT HUP QUIT TTIN TTOU USR1 USR2] - Server::RunnerTable.events
   end

@@ -77,7 +77,7 @@ module NeverBlock
           writer.close
           number = reader.read # empty: exec has closed the pipe; else the number of its error
           return pid if number.empty?
-          Process.wait(pid)
+          reap(pid)
           raise SystemCallError.new(nil, Integer(number))
         ensure
           reader&.close
@@ -100,7 +100,8 @@ module NeverBlock
           began = now
           @pid = start
           signal(:TERM) if @stopped || @restarting # one of them may have been set during the start
-          status = wait_for_end
+          status = reap(@pid)
+          @pid = nil
           ended(now - began, status) unless @stopped
         rescue SystemCallError => error
           failed("can't be started: #{error.message}")
@@ -108,13 +109,12 @@ module NeverBlock
           rest
         end
 
+        # Waits for the end of the process.
         # @return [Process::Status, nil] nil: the app has reaped it, by a handler for CHLD
-        def wait_for_end
-          Process.wait2(@pid).last
+        def reap(pid)
+          Process.wait2(pid).last
         rescue Errno::ECHILD
           nil
-        ensure
-          @pid = nil
         end
 
         def ended(lasted, status)

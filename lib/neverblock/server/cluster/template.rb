@@ -125,7 +125,11 @@ module NeverBlock
 
         # Without a supervisor only the template can kill workers that do not end.
         def kill_the_last
-          @workers.each_key { |pid| Process.kill(:KILL, pid) }
+          @workers.each_key do |pid|
+            Process.kill(:KILL, pid)
+          rescue Errno::ESRCH
+            nil # it has just ended
+          end
         end
 
         def start(slot, io)
@@ -148,12 +152,20 @@ module NeverBlock
 
         def reap
           @workers.reject! do |pid, entry|
-            _, status = Process.wait2(pid, Process::WNOHANG)
-            next unless status
+            ended, status = look(pid)
+            next unless ended
             @balance.leave(entry)
-            tell(event: "ended", pid:, status: status.to_s)
+            tell(event: "ended", pid:, status:)
             true
           end
+        end
+
+        # @return [Array(Boolean, String)] whether it has ended, and its status; nil: the app has reaped it
+        def look(pid)
+          _, status = Process.wait2(pid, Process::WNOHANG)
+          [!status.nil?, status&.to_s]
+        rescue Errno::ECHILD
+          [true, nil]
         end
 
         def tell(**message) = @channel.send(message)

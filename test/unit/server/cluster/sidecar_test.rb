@@ -53,7 +53,10 @@ class ClusterSidecarTest < Minitest::Test
   # Its number may belong to another process by then: it gets no signal.
   slow "it starts Ruby"
   def test_one_whose_status_the_app_has_taken_has_ended
-    assert_equal "[:down, nil, \"ended\"]\n", assert_ruby(<<~RUBY)
+    assert_equal <<~TEXT, assert_ruby(<<~RUBY)
+      [:down, nil, "ended"]
+      sidecar no/such/program can't be started: No such file or directory; it is tried again
+    TEXT
       require "neverblock/server"
       require "neverblock/server/cluster/sidecar"
       trap("CHLD", "IGNORE") # the kernel reaps all
@@ -65,6 +68,10 @@ class ClusterSidecarTest < Minitest::Test
         scope.spawn { sidecar.keep }
         told.pop
         p sidecar.to_h.values_at(:state, :pid, :failure)
+        none = NeverBlock::Server::Cluster::Sidecar.new("no/such/program", supervisor)
+        supervisor.define_singleton_method(:say) { |words, **| told << words }
+        scope.spawn { none.keep }
+        puts told.pop
       end
     RUBY
   end

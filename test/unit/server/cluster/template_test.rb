@@ -110,6 +110,26 @@ class ClusterTemplateTest < Minitest::Test
     RUBY
   end
 
+  # As an app does that starts programs of its own.
+  def test_workers_whose_status_the_app_has_taken_have_ended
+    assert_equal "[\"ended\", nil]\n" * 2 + "0\n", run_supervisor(<<~RUBY)
+      channel, pid = template do
+        trap("CHLD", "IGNORE") # the kernel reaps all
+        APP
+      end
+      told(channel)
+      2.times do |slot|
+        worker = worker(channel, slot)
+        forked = told(channel)
+        nil until told(worker)[:event] == "ready"
+        Process.kill(:KILL, forked[:pid])
+        p told(channel).values_at(:event, :status)
+      end
+      channel.send({do: "end"})
+      p Process.wait2(pid).last.exitstatus
+    RUBY
+  end
+
   def test_an_app_that_can_not_be_loaded
     {
       'raise "no way"' => /\Afailed .*no way \(RuntimeError\).* 1\n\z/m, "exit" => /\Afailed the app has called exit \(.*\) 0\n\z/, 'raise SystemExit.new(3, "gone")' => /\Afailed the app has called abort: gone/,

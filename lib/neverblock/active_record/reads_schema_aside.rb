@@ -10,7 +10,7 @@ module NeverBlock
   #
   # Active Record reads them when a model is first used, and holds a lock that all models share. If the transaction
   # began with this read, the lock's owner would wait for a real connection, while the fibers that have one wait for the
-  # lock.
+  # lock. So the read is not only outside of the transaction: the raw connection's `aside` does not wait for the others.
   # @api private
   module ReadsSchemaAside
     %i[columns primary_keys indexes data_sources data_source_exists? default_sequence_name].each do |name|
@@ -22,11 +22,12 @@ module NeverBlock
 
     private
 
-    def read_aside
+    def read_aside(&)
+      verify! unless @raw_connection
       @lock.synchronize do
         transactions = @transaction_manager
         @transaction_manager = ActiveRecord::ConnectionAdapters::TransactionManager.new(self)
-        yield
+        @raw_connection.aside(&)
       ensure
         @transaction_manager = transactions
       end

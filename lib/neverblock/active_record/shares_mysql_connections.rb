@@ -111,12 +111,6 @@ module NeverBlock
       disconnect! unless whole # Active Record does it after exceptions, but not after Fiber#kill and Thread#kill
     end
 
-    # Not only outside of the transaction: all connections may be those of others' transactions.
-    def read_aside
-      verify! unless @raw_connection
-      super { @raw_connection.beside { yield } }
-    end
-
     def get_full_version = database.version
 
     # Rails' pool reaps only when it runs out of adapters. Ours never runs out, so we reap here.

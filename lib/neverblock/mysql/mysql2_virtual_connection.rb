@@ -25,7 +25,7 @@ module NeverBlock
       attr_reader :query_options
 
       def_delegators :@session, :affected_rows, :warning_count, :closed?, :close, :check_in, :in_transaction?,
-        :changed?, :pinned_for, :beside, :without_multiplexing, :configure, :configuring, :configured, :discard!,
+        :changed?, :pinned_for, :aside, :without_multiplexing, :configure, :configuring, :configured, :discard!,
         :queue_time
       # @return [Integer]
       def_delegator :@session, :last_insert_id, :last_id

@@ -28,7 +28,7 @@ module NeverBlock
         @session_defaults = [].freeze
         @query_flags = Trilogy::QUERY_FLAGS_DEFAULT
         @held = @pinned = @parked = @lost = nil
-        @closed = @configuring = @busy = @beside = false
+        @closed = @configuring = @busy = @aside = false
         @residue = Residue.new
         @queue_time = 0.0
         @server_status = Trilogy::SERVER_STATUS_AUTOCOMMIT
@@ -105,11 +105,11 @@ module NeverBlock
       # Runs the block's reads without a wait for a connection: if none is free, on one that is opened for that. For
       # callers with a lock for which the users of the others may wait.
       # @return [Object] the block's value
-      def beside
-        before, @beside = @beside, true
+      def aside
+        before, @aside = @aside, true
         yield
       ensure
-        @beside = before
+        @aside = before
         @residue.left unless @pinned
       end
 
@@ -252,7 +252,7 @@ module NeverBlock
 
       # A read that needs no connection of its own, unless it turns out otherwise.
       def share(sql, classification)
-        return connections.beside("a read") { |one| remember(one, one.query(sql, @query_flags)) } if @beside
+        return connections.beside("a read") { |one| remember(one, one.query(sql, @query_flags)) } if @aside
         connection = acquire(classification)
         begin
           send_statement(connection, sql, classification)

@@ -25,7 +25,8 @@ module NeverBlock
       # @param session_defaults [SessionDefaults]
       # @param purpose [String] the lease's purpose
       # @param opening [Boolean] whether a transaction begins with it
-      def initialize(session_defaults, purpose, opening: false)
+      # @param urgent [Boolean] as {#urgent?}
+      def initialize(session_defaults, purpose, opening: false, urgent: false)
         @session_defaults = session_defaults
         @purpose = purpose
         @opening = opening
@@ -35,7 +36,8 @@ module NeverBlock
         @wake_up = WakeUp.new
         @since = Clock.now
         @connection = @queued = @sql = nil
-        @abandoned = @urgent = false
+        @abandoned = false
+        @urgent = urgent
         @asked = nil
         @queue_time = 0.0
       end

@@ -135,13 +135,14 @@ module NeverBlock
       # @param session_defaults [SessionDefaults]
       # @param purpose [String] the lease's purpose, for messages
       # @param opening [Boolean] whether a transaction begins with it
+      # @param urgent [Boolean] whether it may be the connection that is left to share
       # @return [Lease]
       # @raise [PG::Error, PoolTimeout]
-      def lease(session_defaults, purpose:, opening: false)
+      def lease(session_defaults, purpose:, opening: false, urgent: false)
         @pool.check
         # A script, a console or a task of rake needs one connection.
         warm_up if @cold && (Scheduler.current || Thread.current != Thread.main)
-        lease = check_out(session_defaults, purpose, opening) until lease&.connection&.alive?
+        lease = check_out(session_defaults, purpose, opening, urgent) until lease&.connection&.alive?
         whole = lease
       ensure
         lease&.give_back unless whole
@@ -251,8 +252,8 @@ module NeverBlock
         question(sql, session_defaults, left - 1)
       end
 
-      def check_out(session_defaults, purpose, opening)
-        request = CheckoutRequest.new(session_defaults, purpose, opening:)
+      def check_out(session_defaults, purpose, opening, urgent)
+        request = CheckoutRequest.new(session_defaults, purpose, opening:, urgent:)
         find_place(request) until request.done?
         lease = Lease.new(self, request.connection, request)
       ensure

@@ -63,13 +63,14 @@ module NeverBlock
       alias_method :sync_reset, :reset
 
       # All other methods of a session.
-      [VirtualConnection::Session, VirtualConnection::LocalResults, VirtualConnection::Delegation]
-        .flat_map { |part| part.public_instance_methods(false) }.difference(instance_methods(false)).each do |name|
-          next define_method(name) { |value| @session.public_send(name, value) } if name.end_with?("=")
-          # "..." is slower.
-          parameters = VirtualConnection::Session.instance_method(name).parameters.empty? ? "&" : "..."
-          class_eval("def #{name}(#{parameters}) = @session.#{name}(#{parameters})", __FILE__, __LINE__)
-        end
+      parts = %i[Session LocalResults Delegation Unshared].map { |name| VirtualConnection.const_get(name) }
+      others = parts.flat_map { |part| part.public_instance_methods(false) } - instance_methods(false)
+      others.each do |name|
+        next define_method(name) { |value| @session.public_send(name, value) } if name.end_with?("=")
+        # "..." is slower.
+        parameters = VirtualConnection::Session.instance_method(name).parameters.empty? ? "&" : "..."
+        class_eval("def #{name}(#{parameters}) = @session.#{name}(#{parameters})", __FILE__, __LINE__)
+      end
     end
 
     # The class of virtual connections without an ORM.

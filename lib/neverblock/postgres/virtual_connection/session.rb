@@ -3,6 +3,7 @@
 require_relative "local_results"
 require_relative "delegation"
 require_relative "sharing"
+require_relative "unshared"
 
 module NeverBlock
   class Postgres
@@ -18,6 +19,7 @@ module NeverBlock
         include LocalResults
         include Delegation
         include Sharing
+        include Unshared
 
         # A prepared statement.
         Prepared = Struct.new(:sql, :types, :classification, :key, :at)
@@ -26,9 +28,6 @@ module NeverBlock
         # Words of statements that may advance a sequence.
         NUMBERING = /\b(?:insert|merge|copy|nextval)\b/i
         private_constant :NUMBERING
-
-        WITHOUT_MULTIPLEXING = "without_multiplexing"
-        private_constant :WITHOUT_MULTIPLEXING
 
         # @param connection [Virtual] the user's object, which has the type maps of parameters and results
         # @param multiplexer [Multiplexer]
@@ -44,32 +43,13 @@ module NeverBlock
           @policy = policy
           @session_defaults = SessionDefaults::EMPTY
           @names = {}
-          @closed = @configuring = @lost = @pipelined = @sharing = false
+          @closed = @configuring = @lost = @pipelined = @sharing = @urgent = false
           @lease = @opening = @notices = @cluster = @unshared = nil
           @lease_lock = FairLock.new
           @holding = 0
           @queue_time = 0.0
           @error_message = ""
         end
-
-        # Runs the block's statements on a lease, whose connection is reset afterwards. A lease that exists already, for
-        # a transaction or session state, goes on until its own end.
-        # @return [Object] the block's value
-        def without_multiplexing
-          return yield if @unshared || changed? || !in_loop?
-          begin
-            @unshared = WITHOUT_MULTIPLEXING
-            @lease&.leave_state(WITHOUT_MULTIPLEXING)
-            yield
-          ensure
-            @unshared = nil
-            end_unshared
-          end
-        end
-
-        # @return [Boolean] whether it is in a block of {#without_multiplexing}
-        def without_multiplexing? = !@unshared.nil?
-        alias_method :alone?, :without_multiplexing? # its old name
 
         # Settings made in the block become session defaults: each real connection gets them before it serves this one,
         # so that they need no lease.
@@ -336,7 +316,7 @@ module NeverBlock
           end
           @wrote = false
           holding = @holding
-          lease = multiplexer.lease(@session_defaults, purpose:, opening: !@opening.nil?)
+          lease = multiplexer.lease(@session_defaults, purpose:, opening: !@opening.nil?, urgent: @urgent)
           check_open
           if holding != @holding
             raise PG::ConnectionBad,
@@ -348,13 +328,6 @@ module NeverBlock
           @lease = lease
         ensure
           lease&.give_back unless lease.equal?(@lease)
-        end
-
-        # Ends the lease of {#without_multiplexing}, without a line in the log.
-        def end_unshared
-          return if @lease.nil? || @opening || transaction_status != PG::PQTRANS_IDLE
-          lease, @lease = @lease, nil
-          lease.give_back
         end
 
         # The end of a transaction ends its lease, unless there is session state.

@@ -30,6 +30,22 @@ class PostgresActiveRecordWaitsTest < Minitest::Test
     end
   end
 
+  # As in Puma or Sidekiq, with more threads than connections.
+  def test_a_model_is_used_first_by_threads_while_all_connections_are_taken
+    with_items(checkout_timeout: 1, connections: 3, loop: false) do |items|
+      start = lambda do |&work|
+        Thread.new do
+          work.call
+        ensure
+          items.release_connection
+        end
+      end
+      items.release_connection
+      names = use_cold_model(items, holders: 2, start:) { items.connection_pool.stat[:neverblock][:queued] == 1 }
+      assert_equal ["holder 0", "holder 1", "other"], names.sort
+    end
+  end
+
   # It is a part of the transaction once that has begun on the server.
   def test_a_transaction_sees_the_tables_that_it_has_created
     with_items do |items|

@@ -14,20 +14,19 @@ module NeverBlock
     # A function of the user's that changes one is not seen.
     # @api private
     module Alteration
-      # Command tags of other statements. (COMMIT PREPARED is not one: its transaction may have had definitions.)
-      HARMLESS = /\A(?:
-        (?:SELECT|INSERT|UPDATE|DELETE|MERGE|COPY|FETCH|MOVE)\b|
-        (?:
-          BEGIN|START\ TRANSACTION|COMMIT|ROLLBACK|PREPARE\ TRANSACTION|ROLLBACK\ PREPARED|SAVEPOINT|RELEASE|
-          DECLARE\ CURSOR|CLOSE\ CURSOR|CLOSE\ CURSOR\ ALL|PREPARE|DEALLOCATE|DEALLOCATE\ ALL|EXPLAIN|
-          SET|SET\ CONSTRAINTS|RESET|SHOW|DISCARD|DISCARD\ (?:ALL|PLANS|SEQUENCES|TEMP)|
-          LISTEN|UNLISTEN|NOTIFY|LOCK\ TABLE|TRUNCATE\ TABLE|VACUUM|ANALYZE|CHECKPOINT|CLUSTER|REINDEX|
-          REFRESH\ MATERIALIZED\ VIEW|COMMENT|GRANT|GRANT\ ROLE|REVOKE|REVOKE\ ROLE|LOAD
-        )?\z
-      )/x
-
+      # Command tags of other statements: those without numbers, and those with. (COMMIT PREPARED is none of them: its
+      # transaction may have had definitions.)
+      HARMLESS = [
+        "", "BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK", "PREPARE TRANSACTION", "ROLLBACK PREPARED", "SAVEPOINT",
+        "RELEASE", "DECLARE CURSOR", "CLOSE CURSOR", "CLOSE CURSOR ALL", "PREPARE", "DEALLOCATE", "DEALLOCATE ALL",
+        "EXPLAIN", "SET", "SET CONSTRAINTS", "RESET", "SHOW", "DISCARD", "DISCARD ALL", "DISCARD PLANS",
+        "DISCARD SEQUENCES", "DISCARD TEMP", "LISTEN", "UNLISTEN", "NOTIFY", "LOCK TABLE", "TRUNCATE TABLE", "VACUUM",
+        "ANALYZE", "CHECKPOINT", "CLUSTER", "REINDEX", "REFRESH MATERIALIZED VIEW", "COMMENT", "GRANT", "GRANT ROLE",
+        "REVOKE", "REVOKE ROLE", "LOAD"
+      ].to_h { |tag| [tag, true] }
+      COUNTING = /\A(?:SELECT|INSERT|UPDATE|DELETE|MERGE|COPY|FETCH|MOVE)\b/
       # CREATE TABLE AS, CREATE MATERIALIZED VIEW and SELECT INTO have the tag of their query, and EXPLAIN has its own.
-      OF_A_QUERY = /\A(?:SELECT|EXPLAIN)\b/
+      OF_A_QUERY = %w[SELECT EXPLAIN].freeze
       MAKING = /\bcreate\b|(?<!insert\s)(?<!merge\s)\binto\b/i
       # Definitions that other sessions never see.
       TEMPORARY = /\A\s*create\s+(?:or\s+replace\s+)?(?:(?:local|global)\s+)?temp/i
@@ -39,7 +38,10 @@ module NeverBlock
         # @param sql [String] one statement
         # @param tag [String] the server's command tag
         # @return [Boolean]
-        def by?(sql, tag) = !HARMLESS.match?(tag) || (OF_A_QUERY.match?(tag) && MAKING.match?(sql.b) && makes?(sql))
+        def by?(sql, tag)
+          return true unless HARMLESS[tag] || COUNTING.match?(tag)
+          tag.start_with?(*OF_A_QUERY) && MAKING.match?(sql.b) && makes?(sql)
+        end
 
         # @param sql [String] one statement that has changed a definition
         # @return [Boolean] whether other sessions may see that

@@ -20,8 +20,8 @@ module NeverBlock
       # @return [void]
       def register
         Server::Commands.register("explain") { |text| explain(ProxyQuestion.read(text).env) }
-        Server::Commands.register("purge") { |url| removed(cache.purge(url)) }
-        Server::Commands.register("purge-tag") { |tag| removed(cache.purge_tag(tag)) }
+        Server::Commands.register("purge") { |url| removed { cache.purge(url) } }
+        Server::Commands.register("purge-tag") { |tag| removed { cache.purge_tag(tag) } }
       end
 
       private
@@ -30,7 +30,16 @@ module NeverBlock
         @cache or raise ConfigurationError, "this proxy has no cache. Start it with --cache memory:256m"
       end
 
-      def removed(count) = "#{count} #{(count == 1) ? "response" : "responses"} removed"
+      # A store raises nothing: its errors are counted.
+      def removed
+        before = cache.stats[:errors]
+        count = yield
+        if cache.stats[:errors] > before
+          raise IOError, "the store has failed. This process reads nothing from it until it has been emptied; " \
+            "its log has the error. Purge again"
+        end
+        "#{count} #{(count == 1) ? "response" : "responses"} removed"
+      end
 
       def explain(env)
         refusal = @proxy.refuse({**env, "rack.errors" => nil})

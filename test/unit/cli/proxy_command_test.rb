@@ -176,6 +176,16 @@ class CLIProxyCommandTest < Minitest::Test
     assert_equal [false, "this app has no command other"], ask("other", "")
   end
 
+  # It is not taken for a purge that has found nothing.
+  def test_a_purge_that_fails_is_told
+    cache = NeverBlock::Cache.new(->(_env) { [200, {}, []] }, store: "file:#{@folder}/cache?bytes=1m")
+    NeverBlock::CLI::ProxyCommands.new(NeverBlock::Proxy.new("http://127.0.0.1:9"), cache).register
+    assert_equal [true, "0 responses removed"], ask("purge", "http://a/")
+    FileUtils.rm_rf("#{@folder}/cache")
+    File.write("#{@folder}/cache", "no folder")
+    assert_equal [false, "the store has failed. This process reads nothing from it until it has been emptied; its log has the error. Purge again"], ask("purge", "http://a/")
+  end
+
   def test_a_request_with_headers_is_explained
     cache = NeverBlock::Cache.new(->(_env) { [200, {"cache-control" => "max-age=60", "vary" => "accept, x-a"}, ["x"]] })
     NeverBlock::CLI::ProxyCommands.new(NeverBlock::Proxy.new("http://127.0.0.1:9"), cache).register

@@ -21,6 +21,7 @@ module NeverBlockPumaFuzz
       row(what, why, :env, key, example) { |one| judge.call(one.ours, one.puma.to_s, one.key, one.conversation.bytes) }
     end
     refused 400, "CONNECT to something other than host:port", "RFC 9112 §3.2.3", head(request: "CONNECT / HTTP/1.1")
+    refused 501, "CONNECT", "RFC 9110 §9.3.6: it asks for a tunnel, which no app opens", head(request: "CONNECT a:80 HTTP/1.1")
     refused 431, "too many fields", "max_header_count is 100", head(*Array.new(101) { |number| "X-#{number}: 1" })
     row "a path beyond 8 KiB", "max_uri_length is for the whole target; Puma has limits for its parts",
       :refusal, nil, head(request: "GET /#{"x" * 9_000} HTTP/1.1") do |one|
@@ -30,7 +31,7 @@ module NeverBlockPumaFuzz
       one.ours.nil? && one.puma.first == 400 && one.sent?(/(?:\A|\n\r\n|[^\n])\r\n[A-Z]+ [^\r\n]* HTTP/n)
     end
     row "a request line that begins with a wrong byte and doesn't end", LATER, :missing, nil, "{" do |one|
-      one.ours.nil? && one.puma.first == 400
+      one.ours.nil? && [400, 501].include?(one.puma.first)
     end
 
     # ---- the env ----
@@ -76,9 +77,9 @@ module NeverBlockPumaFuzz
       bare("GET /rails HTTP/1.0", "Host:") do |one|
       one.http10? && one.puma.to_s.delete('"').match?(%r{\A(http:///.*)?\z})
     end
-    row "a higher minor version of HTTP", "RFC 9110 §2.5: it is taken for the highest that we speak; Puma closes", %i[env missing],
-      /\A(SERVER_PROTOCOL)?\z/, head(request: "GET / HTTP/1.2") do |one|
-      one.sent?(/HTTP\/1\.[2-9]/n) && (one.puma.nil? || one.ours == "HTTP/1.1")
+    row "a higher minor version of HTTP", "RFC 9110 §2.5: it is taken for the highest that we speak; Puma closes", %i[env missing field framing],
+      /\A(SERVER_PROTOCOL|connection|transfer-encoding)?\z/, head(request: "GET / HTTP/1.2") do |one|
+      one.sent?(/HTTP\/1\.[2-9]/n) && (one.ours == "HTTP/1.1" || [nil, :close, ["keep-alive"]].include?(one.puma))
     end
     row "an env that Rack::Lint refuses", "SPEC of Rack", :refusal, nil, head(request: "GET /lint HTTP/1.1").sub("a\r", "a:\r") do |one|
       one.ours.nil? && one.puma.first == 500 && one.asks?("/lint")
@@ -90,6 +91,7 @@ module NeverBlockPumaFuzz
       "a blank after a chunk size" => "5 \r\nhello\r\n0\r\n\r\n",
       "a chunk size with too many digits" => "#{"0" * 30}5\r\nhello\r\n0\r\n\r\n",
       "a control character in a chunk extension" => "5;a\vb\r\nhello\r\n0\r\n\r\n",
+      "a chunk size line without CRLF" => "5\r\r\nhello\r\n0\r\n\r\n",
       "no chunk size" => " 5\r\nhello\r\n0\r\n\r\n",
       "no CRLF after the last chunk" => "0\r\n\ra\r\n\r\n",
       "a character no trailer name can have" => "0\r\na b: c\r\n\r\n",
@@ -179,7 +181,7 @@ module NeverBlockPumaFuzz
     end
     row "a length with 304", "RFC 9110 §8.6: it may be left out",
       :field, "content-length", respond("status=304") do |one|
-      one.ours.nil? && one.asks?("=304")
+      one.ours.nil? && one.request.match?(%r{=304|/rails/respond/(old|fresh)})
     end
 
     # ---- the fields of responses ----

@@ -14,7 +14,7 @@ module NeverBlockPumaFuzz
     include Vocabulary
 
     # What a request is about, and how often.
-    KINDS = {plain: 10, body: 10, respond: 10, framing: 3, chunk_fault: 3, long: 1, line: 3, host: 2, many_fields: 0.3}.freeze
+    KINDS = {plain: 10, body: 10, respond: 10, rails: 4, framing: 3, chunk_fault: 3, long: 1, line: 3, host: 2, many_fields: 0.3}.freeze
     PIPELINE = [1, 1, 1, 2, 2, 3, 4].freeze
     LAST = "GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
     private_constant :KINDS, :PIPELINE, :LAST
@@ -118,6 +118,11 @@ module NeverBlockPumaFuzz
       words << "record=#{name}" if name
       request = plain_request(method:, target: "/respond?#{words.join("&")}", version: chance(0.85) ? "HTTP/1.1" : "HTTP/1.0", lines: fields(2))
       name ? request + plain_request(method: "GET", target: "/respond?tell=#{name}", lines: []) : request
+    end
+
+    def rails_request
+      method = one(%w[GET GET GET HEAD POST])
+      plain_request(method:, target: one(RAILS_RESPONSES), version: chance(0.85) ? "HTTP/1.1" : "HTTP/1.0", lines: fields(2))
     end
 
     # One or two wrong bytes somewhere, but not in what Apps::Respond is asked for: the table has its words.

@@ -56,6 +56,9 @@ module NeverBlockPumaFuzz
       "]", "_", "a", "{", "|", "~", "\x7f", "\x80", "\xff", "\v", ", ", "chunked", "HTTP/1.1", "Host: b\r\n", "Content-Length: 3\r\n",
       "Transfer-Encoding: chunked\r\n"].map(&:b).freeze
 
+    # Targets of the Rails app's other actions.
+    RAILS_RESPONSES = ["/rails/live", *%w[file data enumerator redirect nothing cookies hints fresh old error missing json proxy partial length].map { |kind| "/rails/respond/#{kind}" }].freeze
+
     # Words for Apps::Respond; those with a % are encoded already.
     STATUSES = [200, 200, 200, 201, 202, 204, 205, 206, 301, 304, 404, 418, 422, 426, 500, 503, 599, 799, 999, 99, 0].freeze
     RESPONSE_FIELDS = %w[field=x-a:1 field=X-A:b field=x-empty: field=x-lines:a%0Ab field=x-cr:a%0D%0Ab field=x-nul:a%00b field=x-high:%C3%A9 field=x-blanks:%20a%20 field=x-tab:a%09b

@@ -39,7 +39,7 @@ void nb_clock_wait_begins(void);           /* around a wait in the kernel: time 
 void nb_clock_wait_ends(void);
 void nb_clock_after_fork(void);            /* a child's clock is real */
 
-/* Conditions of native threads, for pthread_cond_timedwait until nb_real_after: a step of the wall clock has no effect. */
+/* Conditions of native threads, for pthread_cond_timedwait until nb_real_after. No step of the wall clock matters. */
 void nb_condition_init(pthread_cond_t *);
 struct timespec nb_real_after(uint64_t nanoseconds);
 

@@ -159,7 +159,7 @@ bool nb_waits_for_lock(nb_wait_t *);                /* for a Mutex; a hidden one
 /* Waits for readiness; returns the ready events, 0 on timeout. deadline as in nb_wait_deadline. */
 int nb_wait_ready(nb_engine_t *, VALUE io, int fd, int events, uint64_t deadline);
 uint64_t nb_deadline_from(VALUE seconds_or_nil);    /* as Kernel#sleep takes them: infinity is a RangeError */
-uint64_t nb_limit_from(VALUE seconds_or_nil);       /* as Timeout.timeout takes them: NaN and huge numbers are no limit */
+uint64_t nb_limit_from(VALUE seconds_or_nil);       /* as Timeout.timeout: NaN and huge numbers are no limit */
 uint64_t nb_io_deadline(VALUE io);                  /* from IO#timeout */
 NORETURN(void nb_raise_io_timeout(void));
 

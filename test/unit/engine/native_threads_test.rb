@@ -13,7 +13,12 @@ class NativeThreadsTest < Minitest::Test
     skip "only Linux tells what a thread waits for" unless File.readable?("/proc/self/syscall")
     waits = assert_ruby(<<~RUBY)
       require "neverblock"
-      NeverBlock.run { Process.wait(spawn("true"), Process::WUNTRACED) }
+      NeverBlock.run do |scope|
+        gate, opener = IO.pipe
+        waiter = scope.spawn { Process.wait(spawn("read line; true", in: gate), Process::WUNTRACED) }
+        NB.pass until waiter.waits_for.to_s.include?("native thread")
+        opener.puts
+      end
       look = -> do
         (Dir["/proc/self/task/*"] - ["/proc/self/task/\#{Process.pid}"]).filter_map do |task|
           _, _, operation, _, limit = File.read("\#{task}/syscall").split

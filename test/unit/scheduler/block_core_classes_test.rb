@@ -33,6 +33,19 @@ class BlockCoreClassesTest < Minitest::Test
     end
   end
 
+  # Ruby unlocks the mutexes of ended threads only; docs/threads-and-ractors.md says so.
+  def test_a_mutex_of_an_ended_task_stays_locked
+    in_loop do
+      mutex = Mutex.new
+      NB.spawn { mutex.lock }.join
+      assert_predicate mutex, :locked?
+      assert_raises(ThreadError) { mutex.unlock }
+      assert_raises(Timeout::Error) { Timeout.timeout(1) { mutex.lock } }
+      Thread.new { mutex = Mutex.new.lock }.join
+      refute_predicate mutex, :locked?
+    end
+  end
+
   def test_mutexes_exclude_and_serve_in_order
     in_loop do
       mutex, order, inside = Mutex.new.lock, [], 0

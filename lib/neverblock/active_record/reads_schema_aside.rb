@@ -15,19 +15,25 @@ module NeverBlock
   module ReadsSchemaAside
     %i[columns primary_keys indexes data_sources data_source_exists? default_sequence_name].each do |name|
       define_method(name) do |*arguments, **options, &block|
-        return super(*arguments, **options, &block) if held_for || !@transaction_manager
+        return super(*arguments, **options, &block) unless waits_to_begin?
         read_aside { super(*arguments, **options, &block) }
       end
     end
 
     private
 
+    # @return [Boolean] whether a transaction would have to wait for others before it begins on the server
+    def waits_to_begin? = held_for.nil?
+
+    # @return [Object] the block's value, as soon as possible
+    def without_waiting(&) = @raw_connection.aside(&)
+
     def read_aside(&)
       verify! unless @raw_connection
       @lock.synchronize do
         transactions = @transaction_manager
         @transaction_manager = ActiveRecord::ConnectionAdapters::TransactionManager.new(self)
-        @raw_connection.aside(&)
+        without_waiting(&)
       ensure
         @transaction_manager = transactions
       end

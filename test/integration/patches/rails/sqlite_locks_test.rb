@@ -61,6 +61,29 @@ class SqliteLocksTest < Minitest::Test
     RUBY
   end
 
+  # Active Record reads the columns with a lock that the other needs: its owner must not wait for the other's end.
+  slow "it starts a program with Active Record"
+  def test_a_model_is_used_first_while_another_transaction_has_the_lock
+    assert_equal "1 2 3", program(<<~RUBY, "BUSY_TIMEOUT" => "2000")
+      class Cold < ActiveRecord::Base
+        self.table_name = "items"
+      end
+      insert = "insert into items (number) values (1)"
+      NeverBlock.run do
+        till = Thread::Queue.new
+        begun = Thread::Queue.new
+        first = NeverBlock.spawn { Cold.transaction { Cold.lease_connection.execute(insert) && (begun << true) && till.pop && Cold.create!(number: 2) } }
+        begun.pop
+        other = NeverBlock.spawn { Cold.transaction { Cold.create!(number: 3) } }
+        NeverBlock.pass until other.inspect.include?("waiting")
+        sleep 0.05 # real: its statements run in threads, or hold the loop
+        till << true
+        [first, other].each(&:value)
+        puts Cold.order(:id).pluck(:number).join(" ")
+      end
+    RUBY
+  end
+
   # SQLite keeps its mutex through such a driver; another thread would then wait for that mutex while it holds Ruby's
   # lock.
   slow "it starts a program with Active Record"

@@ -118,30 +118,44 @@ module NeverBlock
     # Starts a thread if needed. If the system refuses, the running threads do all the work.
     def add_thread
       return unless @lock.synchronize { @idle < @queue.size && @threads < @limit && (@threads += 1) }
-      ThreadPool.start_idle("neverblock #{@name}") { work }
+      start_thread
     rescue ThreadError
-      raise if @lock.synchronize { @threads -= 1 }.zero?
+      raise if @lock.synchronize { @threads.zero? }
+    end
+
+    # @threads has it already.
+    def start_thread
+      thread = ThreadPool.start_idle("neverblock #{@name}") { work }
+    ensure
+      @lock.synchronize { @threads -= 1 } unless thread # whatever the reason
     end
 
     # Starts the thread that grows an endless pool while calls queue.
     def add_grower
-      return unless @lock.synchronize { !@growing && @queue.size > @idle && @threads >= @limit && (@growing = true) }
-      ThreadPool.start_idle("neverblock #{@name}, growing") { Thread.handle_interrupt(Object => :immediate) { grow } }
-    rescue ThreadError # the system refuses another thread
-      @growing = false
+      start_grower if @lock.synchronize { !@growing && @queue.size > @idle && @threads >= @limit && (@growing = true) }
+    rescue ThreadError
+      nil # the system refuses another thread
+    end
+
+    def start_grower
+      thread = ThreadPool.start_idle("neverblock #{@name}, growing") do
+        Thread.handle_interrupt(Object => :immediate) { grow }
+      end
+    ensure
+      @growing = false unless thread
     end
 
     def grow
-      loop do
+      ended = false
+      until ended
         sleep PATIENCE
-        break unless @lock.synchronize { (@growing = !@queue.empty?) && (@threads += 1) }
-        ThreadPool.start_idle("neverblock #{@name}") { work }
+        ended = !@lock.synchronize { (@growing = !@queue.empty?) && (@threads += 1) }
+        start_thread unless ended
       end
-    rescue ThreadError # the system refuses another thread
-      @lock.synchronize do
-        @threads -= 1
-        @growing = false
-      end
+    rescue ThreadError
+      nil # the system refuses another thread
+    ensure
+      @growing = false unless ended
     end
 
     # Performs jobs until the thread has been idle for long enough. The masks of the thread that started it are reset.

@@ -168,6 +168,19 @@ class ThreadPoolTest < Minitest::Test
     end
   end
 
+  # As when there is no memory for the thread's object: the pool counts no thread that does not exist.
+  def test_a_thread_that_fails_to_start_for_any_reason_is_not_counted
+    in_run do
+      2.times do
+        error = Thread.stub(:new, ->(*) { raise NoMemoryError }) { raised { @pool.call { flunk } } }
+        assert_kind_of NoMemoryError, error
+      end
+      assert_equal 0, @pool.stats[:threads]
+      assert_equal 2, @pool.call { 2 }
+      assert_equal 1, @pool.stats[:threads]
+    end
+  end
+
   def test_calls_queued_when_the_last_thread_is_killed
     in_run do
       gate, begun = Thread::Queue.new, 0

@@ -128,9 +128,7 @@ module NeverBlock
         @io.write(text)
         @io.flush if @io.respond_to?(:flush) # Ruby buffers 8 KiB for files and pipes otherwise
         self
-      rescue TimeoutError
-        raise # of the last lines
-      rescue => error # the app may have given any object with `write`
+      rescue SystemCallError, IOError, EncodingError => error # not a timeout of the caller's
         lose(text.count("\n"), error.message)
         self
       end

@@ -308,6 +308,16 @@ class ServerLogsTest < Minitest::Test
     assert_equal 2, writer.lost
   end
 
+  # Such as a file with an encoding of its own.
+  def test_lines_that_a_log_can_not_hold_are_counted
+    broken = Object.new
+    def broken.write(_text) = raise(Encoding::UndefinedConversionError, "no such character")
+    reasons = []
+    writer = LogWriter.new(broken) { |reason| reasons << reason }
+    writer << "a line\n"
+    assert_equal [1, ["no such character"]], [writer.lost, reasons]
+  end
+
   def test_an_access_log_that_fails_is_told_in_the_error_log
     broken = Object.new
     def broken.write(_text) = raise(Errno::ENOSPC)

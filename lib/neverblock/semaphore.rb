@@ -54,7 +54,7 @@ module NeverBlock
           raise ThreadError,
             "release: no place of this semaphore (size #{@size}) is held. Call it once for each acquire"
         end
-        turn = @turns.shift
+        turn, _ = @turns.shift
         turn ? turn << true : @held -= 1
       end
       self
@@ -78,14 +78,14 @@ module NeverBlock
 
     def start_afresh
       @process = Process.pid
-      @turns = []
+      @turns = {}.compare_by_identity # an ordered set, because waiters leave from the middle
       @held = 0
     end
 
     def wait(timeout)
       turn = Turn.new
       locked do
-        @turns << turn
+        @turns[turn] = true
         next if @held == @size # otherwise a place became free after try_acquire
         @turns.delete(turn)
         @held += 1

@@ -104,8 +104,8 @@ static VALUE fiber_kill(VALUE self) {
 static VALUE fiber_transfer(int argc, VALUE *argv, VALUE self) {
     nb_scheduler_t *scheduler = nb_scheduler_of_thread();
     nb_engine_t *engine = scheduler ? &scheduler->engine : NULL;
-    ruby_task_t *task = engine ? task_of(engine, self) : NULL;
-    bool gone_on = task && engine->task == &task->base && !task->base.wait && task->state == TASK_RUNNING;
+    ruby_task_t *task = engine && engine->task && engine->task->fiber == self ? (ruby_task_t *)engine->task : NULL;
+    bool gone_on = task && !task->base.wait && task->state == TASK_RUNNING;
     if (!gone_on || task->base.resumed_externally || rb_fiber_current() == self || nb_fiber_is_resuming(self))
         return rb_call_super_kw(argc, argv, RB_PASS_CALLED_KEYWORDS);
     return rb_fiber_transfer(self, argc, argv);

@@ -93,7 +93,10 @@ module NeverBlock
     end
 
     # @return [Hash{Symbol=>Integer}] :limit, :threads, :idle, :queued
-    def stats = {limit: @limit, threads: @threads, idle: @idle, queued: @queue.size}
+    def stats
+      start_afresh if @pid != Process.pid
+      {limit: @limit, threads: @threads, idle: @idle, queued: @queue.size}
+    end
 
     private
 

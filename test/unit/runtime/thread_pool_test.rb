@@ -217,11 +217,12 @@ class ThreadPoolTest < Minitest::Test
   end
 
   def test_in_a_forked_child
-    assert_equal "parent 1\nchild 2\n", assert_ruby(<<~RUBY)
+    assert_equal "parent 1, 1 thread\nchild 2, 0 threads before\n", assert_ruby(<<~RUBY)
       require "neverblock"
       $stdout.sync = true
-      puts "parent \#{NeverBlock.run { NB.offload { 1 } }}"
-      Process.wait(fork { puts "child \#{NeverBlock.run { NB.offload { 2 } }}" })
+      threads = -> { NeverBlock.stats[:pools][:offload][:threads] }
+      puts "parent \#{NeverBlock.run { NB.offload { 1 } }}, \#{threads.call} thread"
+      Process.wait(fork { threads.call.then { |count| puts "child \#{NeverBlock.run { NB.offload { 2 } }}, \#{count} threads before" } })
     RUBY
   end
 end

@@ -13,13 +13,13 @@ module NeverBlock
         @scheduler = scheduler
         @question = question
         @table = table
-        @audience = []
+        @audience = {}.compare_by_identity
       end
 
       # @param answers [Thread::Queue] gets `[self, result]`
       # @return [self]
       def subscribe(answers)
-        @audience << answers
+        @audience[answers] = true
         start unless @task
         self
       end
@@ -52,7 +52,7 @@ module NeverBlock
       end
 
       def announce(result)
-        @audience.each { |answers| answers << [self, result] }.clear
+        @audience.each_key { |answers| answers << [self, result] }.clear
       end
 
       # Asks for stream sockets only, because each address appears once per socket type otherwise. AI_ADDRCONFIG is left

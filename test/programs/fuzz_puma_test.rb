@@ -62,6 +62,7 @@ class FuzzPumaTest < Minitest::Test
   def test_the_same_answers_do_not_differ
     assert_empty compare(ANSWER, ANSWER)
     assert_empty compare(REFUSAL, REFUSAL.sub("no", "as"))
+    assert_empty compare("HTTP/1.1 100 Continue\r\n\r\n", ""), "both wait for more"
   end
 
   def test_a_server_that_hangs_or_resets_differs

@@ -28,7 +28,7 @@ module NeverBlockPumaFuzz
 
     # @return [Boolean] whether all differences were known
     def call
-      Servers.open do |servers|
+      Servers.open(engine: @environment["ENGINE"]) do |servers|
         @servers = servers
         return known if @environment["KNOWN"]
         failed = conversations.count { |conversation| !passes?(conversation) }
@@ -40,13 +40,22 @@ module NeverBlockPumaFuzz
     # @param patience [Integer]
     # @return [Array<Comparison::Difference>] the unknown ones, one of a signature
     def unknown(conversation, patience = 1)
-      outcomes = @servers.ports.map { |name, port| Thread.new { [name, Client.new(port, rounds: Client::ROUNDS * patience).call(conversation)] } }.to_h(&:value)
-      outcomes.each_key { |name| @servers.restart(name) unless @servers.running?(name) }
-      differences = Comparison.new(conversation, outcomes[:ours], outcomes[:puma]).differences
-      differences.reject { |difference| Known.rows(difference).each { |row| @counts[row] += 1 }.any? }.uniq(&:signature)
+      ours, puma = outcomes(conversation, patience).values_at(:ours, :puma)
+      differences = Comparison.new(conversation, ours, puma).differences
+      differences.reject { |difference| known?(difference) }.uniq(&:signature)
     end
 
     private
+
+    # @return [Hash{Symbol=>Client::Outcome}]
+    def outcomes(conversation, patience = 1)
+      clients = @servers.ports.transform_values { |port| Client.new(port, rounds: Client::ROUNDS * patience) }
+      clients.transform_values { |client| Thread.new { client.call(conversation) } }.transform_values(&:value)
+    ensure
+      clients&.each_key { |name| @servers.restart(name) unless @servers.running?(name) }
+    end
+
+    def known?(difference) = Known.rows(difference).each { |row| @counts[row] += 1 }.any?
 
     def integer(name)
       value = @environment[name].to_s
@@ -84,10 +93,16 @@ module NeverBlockPumaFuzz
 
     def tell(conversation, found)
       smaller, dropped = Shrinker.new(self, conversation, found).call
-      @output.puts "seed #{conversation.seed} differs; again: SEED=#{conversation.seed} rake fuzz:puma, or the smallest: SEED=#{conversation.seed} DROP=#{(@drop + dropped).join(",")} rake fuzz:puma"
+      @output.puts "seed #{conversation.seed} differs; again: #{replay(conversation)}; the smallest: #{replay(conversation, dropped)}"
       @output.puts smaller, unknown(smaller).map { |difference| "  #{difference}" }
+      outcomes(smaller).each { |name, outcome| @output.puts "  #{name}, #{outcome.ending}: #{outcome.bytes.byteslice(0, 4_000).dump}" }
       @output.puts "  our log: #{@servers.errors(:ours)}"
       @output.flush
+    end
+
+    def replay(conversation, dropped = [])
+      facts = {"SEED" => conversation.seed, "ENGINE" => @environment["ENGINE"], "DROP" => (@drop | dropped).sort.join(",")}
+      "rake fuzz:puma #{facts.filter_map { |name, value| "#{name}=#{value}" unless value.to_s.empty? }.join(" ")}"
     end
 
     def summary(failed)

@@ -117,7 +117,7 @@ module NeverBlockPumaFuzz
     # Puma resets connections when it has not read all, and its last answer may be lost with that.
     def compare_presence(ours, puma)
       lost = @puma.ending == :reset && (ours.nil? || !ours.apps?)
-      add(:missing, nil, *[ours, puma].map { |answer| answer && summary(answer) }) unless lost
+      add(:missing, nil, *[ours, puma].map { |answer| answer && summary(answer) }) if (ours || puma) && !lost
       false
     end
 

@@ -13,7 +13,7 @@
 #
 #   ruby -Ilib test/fuzz/puma/run.rb
 #
-# Variables: SECONDS, REQUESTS, SEED, FROM, DROP, SHRINK, SHOW, KNOWN; see CONTRIBUTING.md.
+# Variables: SECONDS, REQUESTS, SEED, FROM, DROP, ENGINE, SHOW, KNOWN; see CONTRIBUTING.md.
 require_relative "command"
 
 exit NeverBlockPumaFuzz::Command.new(ENV).call

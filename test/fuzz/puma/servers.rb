@@ -18,9 +18,10 @@ module NeverBlockPumaFuzz
   class Servers
     LONG = 3_600 # seconds
 
+    # @param engine [String, nil] of our server
     # @yieldparam servers [Servers]
-    def self.open
-      servers = new
+    def self.open(engine: nil)
+      servers = new(engine)
       yield servers
     ensure
       servers&.kill
@@ -29,7 +30,8 @@ module NeverBlockPumaFuzz
     # @return [Hash{Symbol=>Integer}]
     attr_reader :ports
 
-    def initialize
+    def initialize(engine)
+      @engine = engine
       @ports = {}
       @pids = {}
       @errors = {}
@@ -71,6 +73,7 @@ module NeverBlockPumaFuzz
     end
 
     def ours
+      ENV["NEVERBLOCK_ENGINE"] = @engine if @engine
       server = NeverBlock::Server.new(Apps, bind: "tcp://127.0.0.1:0", early_hints: true, max_in_flight: 1, error_log: $stderr,
         head_timeout: LONG, body_timeout: LONG, idle_timeout: LONG, write_timeout: LONG, min_body_rate: 0, min_answer_rate: 0)
       server.start

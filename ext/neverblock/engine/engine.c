@@ -62,7 +62,10 @@ typedef struct { nb_engine_t *engine; nb_wait_t *wait; } park_t;
 
 static VALUE park_switch(VALUE argument) {
     park_t *park = (park_t *)argument;
-    nb_switch_away(park->engine, park->wait);
+    nb_wait_t *wait = park->wait;
+    if (wait->timer.deadline != NB_NEVER) nb_timer_arm(park->engine, &wait->timer); /* may find no memory, as the next */
+    if (wait->blockable) nb_fibermap_put(&park->engine->fibers, wait);
+    nb_switch_away(park->engine, wait);
     return Qnil;
 }
 
@@ -143,8 +146,6 @@ void nb_park(nb_engine_t *engine, nb_wait_t *wait) {
     }
     nb_list_append(&engine->parked, &wait->parked);
     engine->parked_count++;
-    if (wait->timer.deadline != NB_NEVER) nb_timer_arm(engine, &wait->timer);
-    if (wait->blockable) nb_fibermap_put(&engine->fibers, wait);
     if (task) task->wait = wait;
     rb_ensure(park_switch, (VALUE)&park, park_leave, (VALUE)&park);
     if (wait->outcome != NB_RAISE) return;

@@ -65,11 +65,12 @@ VALUE nb_task_spawn(nb_scheduler_t *scheduler, VALUE scope, VALUE block, VALUE a
     task->scope = task->inner = scope;
     task->name = name;
     bool here = rb_thread_current() == scheduler->engine.thread;
-    if (here) nb_task_fiber(&scheduler->engine, &task->base, storage);
-    nb_task_enqueue(&scheduler->engine, &task->base);
-    if (here) {
+    if (here) { /* both may find no memory: first, so that nothing is half begun then */
+        nb_task_fiber(&scheduler->engine, &task->base, storage);
         join_scope(scope, self);
-    } else { /* a fiber can't be made for another thread; the task waits for release: see Scope#start_from_thread */
+    }
+    nb_task_enqueue(&scheduler->engine, &task->base);
+    if (!here) { /* a fiber can't be made for another thread; the task waits for release: see Scope#start_from_thread */
         task->base.start.subject = storage;
         nb_list_remove(&task->base.start.queue);
     }

@@ -54,10 +54,11 @@ static void poll_disarm(nb_engine_t *engine, int fd) {}
 
 static void add(state_t *state, int fd, short events) {
     if (state->count == state->capacity) {
-        state->capacity = state->capacity ? state->capacity * 2 : 64;
-        struct pollfd *grown = realloc(state->entries, state->capacity * sizeof *grown);
+        size_t capacity = state->capacity ? state->capacity * 2 : 64;
+        struct pollfd *grown = realloc(state->entries, capacity * sizeof *grown);
         if (!grown) rb_memerror();
         state->entries = grown;
+        state->capacity = capacity;
     }
     state->entries[state->count++] = (struct pollfd){.fd = fd, .events = events};
 }

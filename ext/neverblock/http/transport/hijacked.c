@@ -20,8 +20,9 @@ void nb_hijacked_add(nb_transport_t *transport, int fd, struct nb_address_count 
     struct stat about = {0};
     fstat(fd, &about);
     if (transport->hijacked_count == transport->hijacked_capacity) {
-        transport->hijacked_capacity = transport->hijacked_capacity ? transport->hijacked_capacity * 2 : 16;
-        REALLOC_N(transport->hijacked, nb_hijacked_t, transport->hijacked_capacity);
+        size_t capacity = transport->hijacked_capacity ? transport->hijacked_capacity * 2 : 16;
+        REALLOC_N(transport->hijacked, nb_hijacked_t, capacity);
+        transport->hijacked_capacity = capacity;
     }
     transport->hijacked[transport->hijacked_count++] = (nb_hijacked_t){fd, about.st_dev, about.st_ino, address_count};
     nb_transport_tick_soon(transport);

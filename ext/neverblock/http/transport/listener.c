@@ -86,8 +86,9 @@ static void admit(nb_transport_t *transport, nb_accepted_t client) {
 
 static void hold(nb_transport_t *transport, nb_accepted_t client) {
     if (transport->accepted_count == transport->accepted_capacity) {
-        transport->accepted_capacity = transport->accepted_capacity ? transport->accepted_capacity * 2 : 16;
-        REALLOC_N(transport->accepted, nb_accepted_t, transport->accepted_capacity);
+        size_t capacity = transport->accepted_capacity ? transport->accepted_capacity * 2 : 16;
+        REALLOC_N(transport->accepted, nb_accepted_t, capacity);
+        transport->accepted_capacity = capacity;
     }
     transport->accepted[transport->accepted_count++] = client;
 }

@@ -108,8 +108,10 @@ static bool is_socket(VALUE io) {
 }
 
 static ssize_t attempt(transfer_t *t, char *base, size_t size) {
-    if (t->from < 0 && is_socket(t->io)) /* a shorter path through the kernel than those below */
-        return t->write ? send(t->fd, base, size, MSG_DONTWAIT) : recv(t->fd, base, size, MSG_DONTWAIT);
+    if (t->from < 0 && is_socket(t->io)) { /* a shorter path through the kernel than those below */
+        ssize_t done = t->write ? send(t->fd, base, size, MSG_DONTWAIT) : recv(t->fd, base, size, MSG_DONTWAIT);
+        if (done >= 0 || errno != ENOTSOCK) return done; /* else reopened as a file */
+    }
 #if defined(RWF_NOWAIT) && !defined(NB_PORTABLE)
     struct iovec part = {.iov_base = base, .iov_len = size};
     ssize_t done = t->write ? pwritev2(t->fd, &part, 1, t->from, RWF_NOWAIT)
@@ -247,13 +249,14 @@ static VALUE io_read_v3(VALUE self, VALUE io, VALUE buffer, VALUE length, VALUE 
     return transfer(nb_scheduler(self), &t, NUM2SIZET(length), !asked_by_read_nonblock());
 }
 
-/* After popen("r+") and close_read, core passes the half that is closed. The result undefined makes core write by
- * itself. Ruby code must never see undefined, and gets the IOError; only core's own buffers are locked. */
+/* Without the patch of close_read it isn't known which IO has the descriptor now. The result undefined makes core write
+ * by itself. Ruby code must never see undefined, and gets the IOError; only core's own buffers are locked. */
 static bool is_wrong_half(VALUE io, VALUE buffer) {
     return RB_TYPE_P(io, T_FILE) && RTEST(rb_io_closed_p(io)) && RTEST(rb_funcall(buffer, rb_intern("locked?"), 0));
 }
 
 static VALUE io_write_v3(VALUE self, VALUE io, VALUE buffer, VALUE length, VALUE offset) {
+    io = nb_io_open_half(io);
     if (is_wrong_half(io, buffer)) return Qundef;
     transfer_t t = {
         .io = io, .buffer = buffer, .offset = NUM2SIZET(offset),
@@ -295,6 +298,7 @@ static VALUE io_read_v4(VALUE self, VALUE io, VALUE buffer, VALUE offset, VALUE 
 }
 
 static VALUE io_write_v4(VALUE self, VALUE io, VALUE buffer, VALUE offset, VALUE length) {
+    io = nb_io_open_half(io);
     if (is_wrong_half(io, buffer)) return Qundef;
     transfer_t t = {
         .io = io, .buffer = buffer, .offset = NUM2SIZET(offset),

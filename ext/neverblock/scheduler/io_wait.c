@@ -67,6 +67,7 @@ static int wait_plainly(int fd, int events, uint64_t deadline) {
 /* call-seq: io_wait(io, events, timeout) -> the ready events, or false after the timeout */
 static VALUE io_wait(VALUE self, VALUE io, VALUE events, VALUE timeout) {
     nb_scheduler_t *scheduler = nb_scheduler(self);
+    io = nb_io_open_half(io);
     int fd = rb_io_descriptor(io), wanted = NUM2INT(events), ready;
     bool from_io = NIL_P(timeout) || timeout == rb_io_timeout(io);
     uint64_t deadline = NIL_P(timeout) ? nb_io_deadline(io) : nb_deadline_from(timeout);

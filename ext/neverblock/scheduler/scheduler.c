@@ -291,6 +291,14 @@ static bool is_socket(int fd) {
     return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
+/* After popen("r+") and close_read, core gives the descriptor of the other half to this IO, but calls the scheduler
+ * with the former one, which is closed. */
+VALUE nb_io_open_half(VALUE io) {
+    if (!RB_TYPE_P(io, T_FILE) || !RTEST(rb_io_closed_p(io))) return io;
+    VALUE moved = rb_attr_get(io, rb_intern("__moved_to"));
+    return NIL_P(moved) ? io : moved;
+}
+
 /* call-seq: Scheduler.closing_half(io, writing) -- the same for close_read and close_write
  *
  * They close the descriptor if it is not open for the other direction, or not shared by both. A socket whose one
@@ -301,7 +309,10 @@ static VALUE s_closing_half(VALUE klass, VALUE io, VALUE writing) {
     VALUE other = rb_io_get_write_io(io);
     int fd = rb_io_descriptor(io);
     if (other != io) {
-        if (!RTEST(writing)) closing(fd, -1);
+        if (!RTEST(writing)) {
+            closing(fd, -1);
+            rb_ivar_set(other, rb_intern("__moved_to"), io);
+        }
         else if (!RTEST(rb_io_closed_p(other))) closing(rb_io_descriptor(other), -1);
         return io;
     }

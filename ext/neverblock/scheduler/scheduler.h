@@ -160,6 +160,7 @@ bool nb_waits_for_lock(nb_wait_t *);                /* for a Mutex; a hidden one
 int nb_wait_ready(nb_engine_t *, VALUE io, int fd, int events, uint64_t deadline);
 uint64_t nb_deadline_from(VALUE seconds_or_nil);    /* as Kernel#sleep takes them: infinity is a RangeError */
 uint64_t nb_limit_from(VALUE seconds_or_nil);       /* as Timeout.timeout: NaN and huge numbers are no limit */
+VALUE nb_io_open_half(VALUE io);                    /* after close_read of popen("r+") */
 uint64_t nb_io_deadline(VALUE io);                  /* from IO#timeout */
 NORETURN(void nb_raise_io_timeout(void));
 

@@ -11,11 +11,12 @@ module NeverBlockFuzz
   # The outcome doesn't depend on the schedule: each step begins when all stands still, only one strand reads from a
   # resource or writes to it, and a step that time alone ends is waited for.
   class StrandsGenerator
-    # A variable: what it is, the strands that read and write, and the resource of the other end.
-    Resource = Struct.new(:name, :kinds, :reader, :writer, :peer)
+    # A variable: what it is, the strands that read and write, the resource of the other end, and the strand whose block
+    # ends it.
+    Resource = Struct.new(:name, :kinds, :reader, :writer, :peer, :holder)
 
     STRANDS = %w[one two three].freeze
-    HOSTS = {"fibers" => 75, "loops" => 15, "crowd" => 10}.freeze
+    HOSTS = {"fibers" => 70, "loops" => 15, "crowd" => 15}.freeze
     SETUPS = {
       reaper: "trap(:CHLD) { begin; nil while Process.wait(-1, Process::WNOHANG); rescue Errno::ECHILD; end }",
       handler: 'trap(:CHLD) { "nothing" }'
@@ -25,8 +26,9 @@ module NeverBlockFuzz
       pipe: [%i[input pipe_input io], %i[output pipe_output io]], pair: [%i[input output io socket]] * 2, server: [%i[server io]], file: [%i[file io]], process_io: [%i[input output io]],
       process_input: [%i[output io]], child: [%i[child], %i[gate]], gate: [%i[end], %i[gate]]
     }.freeze
+    CLOSES = %i[close close_half reopen].freeze
     MOST = 14 # resources
-    private_constant :MOST, :Resource, :STRANDS, :HOSTS, :SETUPS, :FIXED, :MADE
+    private_constant :CLOSES, :MOST, :Resource, :STRANDS, :HOSTS, :SETUPS, :FIXED, :MADE
 
     # @return [Array<Symbol>] the names of all words
     def self.operations = Vocabulary::WORDS.keys + Vocabulary::BLOCKS.keys + %i[leave setup]
@@ -37,6 +39,7 @@ module NeverBlockFuzz
       @random = Random.new(seed)
       @id = 0
       @blocked = {} # strand => the resource that it probably waits for
+      @wishes = []
       @names = Hash.new(0)
     end
 
@@ -91,12 +94,28 @@ module NeverBlockFuzz
     end
 
     def say
-      60.times do
-        target = target()
-        word = word(target)
-        next unless word && (strand = speaker(word, target))
-        return add(word, target, strand)
-      end
+      return if @wishes.any? && chance(0.7) && fulfil(@wishes.pop)
+      60.times { target.then { |one| return true if add(word(one), one) } }
+    end
+
+    # What would be interesting next: the names of words, and a resource.
+    def wish(names, target) = @wishes.push([names, target])
+
+    def fulfil((names, target))
+      return leave(names) if names.is_a?(String)
+      words = Vocabulary::WORDS.values_at(*names).select { |one| target.nil? ? one.makes : target.kinds.include?(one.on) }
+      words.any? && add(pick(words), target)
+    end
+
+    # Closes of a resource that a strand waits for, its other half, a new one with the same number, a use of that.
+    def wishes(word, target, made)
+      wish(%i[wait_readable read], made.first) if word.makes && chance(0.5)
+      return unless target
+      io = target.kinds.include?(:io)
+      wish(%i[pipe pair], nil) if io && CLOSES.include?(word.name) && chance(0.3)
+      wish(%i[close_half], target) if word.name == :close_half && chance(0.6)
+      wish(CLOSES, target) if io && word.blocks && chance(0.4)
+      wish(target.holder, nil) if word.blocks && target.holder && chance(0.5)
     end
 
     # Often a resource that a strand waits for, or its other end.
@@ -129,13 +148,17 @@ module NeverBlockFuzz
 
     def able(strand) = (strand unless @blocked.key?(strand) && !chance(0.1))
 
-    def add(word, target, strand)
+    # @return [Boolean] whether a strand can do that
+    def add(word, target)
+      strand = word && speaker(word, target) or return false
       made = make(word.makes)
       @open[strand].last.body << node(word.name, code: fill(pick(word.codes), target, made), timed: word.timed)
       @resources.concat(made)
       target.kinds -= %i[pipe_input pipe_output] if word.name == :reopen
       @blocked.delete_if { |_, waited| waited.nil? || [target, target&.peer].include?(waited) || target.kinds.include?(:strand) } if word.frees && target
       @blocked[strand] = target || made.last if word.blocks && chance(0.8)
+      wishes(word, target, made)
+      true
     end
 
     # @return [Array<Resource>] for %{r} and %{w}
@@ -169,12 +192,11 @@ module NeverBlockFuzz
       opened = node(block.name, open: fill(block.open, target, made), close: fill(block.close, target, made))
       @open[strand].last.body << opened
       @open[strand] << opened
-      @resources.concat(made)
+      @resources.concat(made.each { |one| one.holder = strand })
       opened
     end
 
-    def leave
-      strand = free
+    def leave(strand = free)
       return if @open[strand].size == 1
       @open[strand].pop.body << node(:leave, code: ":leave")
       @blocked.clear if chance(0.5)

@@ -47,20 +47,20 @@ module NeverBlockFuzz
       # @param count [Integer]
       def initialize(count = 2)
         @count = count
+        @order = [-1, 0, -2].cycle
       end
 
       def run
         scopes = Thread::Queue.new
-        @count.times { Thread.new { NeverBlock.run { |scope| scopes.push(scope) && Thread::Queue.new.pop } } }
+        held, @holder = IO.pipe # each loop waits for a descriptor
+        @count.times { Thread.new { NeverBlock.run { |scope| scopes.push(scope) && held.wait_readable } } }
         @scopes = Array.new(@count) { scopes.pop }
         yield
       end
 
-      # The first strand belongs to the first loop, the second to the last, and so on.
+      # Belongs to the last loop, to the first, or to the last but one.
       def strand(&)
-        scope = @scopes.shift
-        @scopes.reverse!.push(scope)
-        scope.spawn(&)
+        @scopes[@order.next].spawn(&)
       end
     end
 

@@ -80,6 +80,38 @@ class ClosedInCoreTest < Minitest::Test
     [reader, writer].each(&:close)
   end
 
+  def test_popen_is_written_to_after_its_close_read
+    io = IO.popen("cat > /dev/null", "r+")
+    in_loop do |scope|
+      io.close_read
+      assert_equal LARGE.bytesize, io.write(LARGE)
+      io.close
+    end
+  end
+
+  def test_a_close_ends_a_write_after_close_read
+    io = IO.popen("sleep 9", "r+")
+    error = in_loop do |scope|
+      io.close_read
+      waiting = spawn_waiting(scope) { assert_raises(IOError) { io.write(LARGE) } }
+      Process.kill(:KILL, io.pid)
+      io.close
+      waiting.value
+    end
+    assert_equal CLOSED, error.message
+  end
+
+  def test_a_socket_reopened_as_a_file_is_written_and_read
+    pair = UNIXSocket.pair
+    in_loop do
+      pair[0].reopen(File::NULL, "r+")
+      assert_equal LARGE.bytesize, pair[0].write(LARGE)
+      assert_nil pair[0].read(1)
+    end
+  ensure
+    pair.each(&:close)
+  end
+
   def test_popen_is_core_s_own_otherwise
     in_loop do
       assert_equal([7, 3], [IO.popen("exit 3") { 7 }, $?.exitstatus])

@@ -118,9 +118,12 @@ module NeverBlock
           "file with access_log to: or error_log"
       end
 
-      def flush
+      # @param broken_off [String] the reason if a cancellation or a timeout ends the write
+      def flush(broken_off = "a write was broken off")
         text, @buffer = @buffer, +""
-        write(text) unless text.empty?
+        done = text.empty? || write(text)
+      ensure
+        lose(text.count("\n"), broken_off) unless done
       end
 
       # The server goes on if a log can't be written.
@@ -135,11 +138,12 @@ module NeverBlock
 
       def finish
         return if @buffer.empty?
-        lines = @buffer.count("\n")
-        task = Task.current
-        task ? NeverBlock.shield { NeverBlock.timeout(@last) { flush } } : flush
+        return flush unless Task.current
+        NeverBlock.shield do
+          NeverBlock.timeout(@last) { flush("the last lines were not taken within #{@last} s") }
+        end
       rescue TimeoutError
-        lose(lines, "the last lines were not taken within #{@last} s")
+        nil # they are counted
       end
     end
   end

@@ -308,6 +308,24 @@ class ServerLogsTest < Minitest::Test
     assert_equal 2, writer.lost
   end
 
+  def test_lines_whose_write_is_broken_off_are_counted
+    stalled = Object.new
+    def stalled.write(_text) = sleep
+    reasons = []
+    in_run do |scope|
+      writer = LogWriter.new(stalled) { |reason| reasons << reason }
+      task = scope.spawn { writer.run }
+      NB.pass
+      writer << "one\n"
+      NB.pass
+      writer << "two\n" << "three\n"
+      task.cancel
+      task.join
+      assert_equal 3, writer.lost
+    end
+    assert_equal ["a write was broken off", "the last lines were not taken within 2 s"], reasons
+  end
+
   # Such as a file with an encoding of its own.
   def test_lines_that_a_log_can_not_hold_are_counted
     broken = Object.new

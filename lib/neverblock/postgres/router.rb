@@ -97,12 +97,15 @@ module NeverBlock
         relieved = connection.relieving # shared statements first: it was freed for them
         connection.loop = nil
         connection.draining = connection.relieving = false
-        given = grant_shared(connection) if relieved
-        given ||= grant_exclusive(connection)
-        given ||= grant_shared(connection) unless relieved
+        unless @shared.empty? && @exclusive.empty?
+          given = grant_shared(connection) if relieved
+          given ||= grant_exclusive(connection)
+          given ||= grant_shared(connection) unless relieved
+        end
         @idle << connection unless given || @idle.include?(connection)
         # A connection that was left to share may be wanted by now.
-        nudge if !@idle.empty? && !(@shared.empty? && @exclusive.empty?)
+        return if @shared.empty? && @exclusive.empty?
+        nudge unless @idle.empty?
         tell_first
       end
 

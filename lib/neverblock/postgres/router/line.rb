@@ -35,12 +35,15 @@ module NeverBlock
           place = Place.new(@kind.call(request), yields ? yielding_turn : other_turn, @serial += 1)
           (yields ? @yielding : @others)[request] = place
           (@kinds[place.kind] ||= {}.compare_by_identity)[request] = place
+          @size += 1
         end
 
         # @param request [Request]
         # @return [Request, nil] nil: it was not in the line
         def delete(request)
+          return if @size == 0
           place = @others.delete(request) || @yielding.delete(request) or return
+          @size -= 1
           alike = @kinds[place.kind]
           alike.delete(request)
           @kinds.delete(place.kind) if alike.empty?
@@ -51,7 +54,7 @@ module NeverBlock
         def include?(request) = @others.key?(request) || @yielding.key?(request)
 
         # @return [Request, nil]
-        def first = earlier(@others.first, @yielding.first)&.first
+        def first = (earlier(@others.first, @yielding.first)&.first unless @size == 0)
 
         # @yieldparam first [Request] the first of a kind
         # @return [Request, nil] the first request of the kinds for which the block is true
@@ -75,16 +78,16 @@ module NeverBlock
         def to_a = @others.keys + @yielding.keys
 
         # @return [Integer]
-        def size = @others.size + @yielding.size
+        attr_reader :size
 
         # @return [Boolean]
-        def empty? = @others.empty? && @yielding.empty?
+        def empty? = @size == 0
 
         # @return [void]
         def clear
           @others, @yielding = {}.compare_by_identity, {}.compare_by_identity
           @kinds = {}
-          @serial = @last_yielding = 0
+          @size = @serial = @last_yielding = 0
           @last_other = 1
         end
 

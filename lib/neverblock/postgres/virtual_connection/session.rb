@@ -179,8 +179,9 @@ module NeverBlock
 
         # After a change of the cluster the user's OIDs and schema are invalid.
         def check_cluster
-          @cluster ||= @multiplexer.clusters unless @multiplexer.clusters == 0
-          return if @cluster.nil? || @cluster == @multiplexer.clusters
+          reached = @multiplexer.clusters
+          return if @cluster == reached
+          return (@cluster = reached unless reached == 0) if @cluster.nil?
           @lost = true
           raise OtherCluster
         end
@@ -238,17 +239,18 @@ module NeverBlock
         def in_loop? = Scheduler.current
 
         def in_lease(sql, params, format, encoders, classification, prepared)
-          purpose = classification.reason || classification.kind.to_s
+          kind = classification.kind
+          purpose = classification.reason || kind.to_s
           lasting = @policy.lasting?(classification, sql, transaction_status != PG::PQTRANS_IDLE)
           lease = leased(purpose, session: (purpose if lasting))
-          return go_on_failed(lease, classification) if lease.unbegun? && classification.kind != :empty
+          return go_on_failed(lease, classification) if lease.unbegun? && kind != :empty
           # Only a COMMIT, or a statement outside a transaction, can have taken effect; others are rolled back.
-          final = classification.kind == :commit || (@opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE)
-          lease.leave_state(sql, Resets.left(classification)) if lasting || classification.kind == :copy
-          lease.moved if (classification.kind == :session && classification.setting.nil?) ||
+          final = kind == :commit || (@opening.nil? && lease.transaction_status == PG::PQTRANS_IDLE)
+          lease.leave_state(sql, Resets.left(classification)) if lasting || kind == :copy
+          lease.moved if (kind == :session && classification.setting.nil?) ||
             Settings::MEANING[classification.setting || classification.name]
-          @wrote = true if classification.kind == :write || classification.kind == :copy
-          if classification.several || SharingPolicy.kind(classification.kind).simple
+          @wrote = true if kind == :write || kind == :copy
+          if classification.several || SharingPolicy.kind(kind).simple
             plainly(lease, classification, sql, params, format, encoders)
           else
             statement = statement(sql, params, format, encoders, classification, prepared)

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../runtime/unique_names"
+
 module NeverBlock
   class ConnectionPool
     # The open pools of this Ractor by unique names: the source `:connection_pools` of {NeverBlock.stats}. References
@@ -14,10 +16,8 @@ module NeverBlock
         # @param wanted [String]
         # @return [String] its name from now on
         def join(pool, wanted)
-          taken = open.map(&:name)
           pools[pool] = true
-          names = (1..).lazy.map { |number| (number == 1) ? wanted : "#{wanted} (#{number})" }
-          names.find { |name| !taken.include?(name) }
+          names.take(wanted, pool)
         end
 
         # @return [Array<ConnectionPool>]
@@ -34,6 +34,8 @@ module NeverBlock
             ObjectSpace::WeakMap.new
           end
         end
+
+        def names = Ractor.current[:neverblock_connection_pool_names] ||= UniqueNames.new(&:shut?)
       end
     end
   end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../runtime/unique_names"
+
 module NeverBlock
   class Postgres
     # The open pools of this process by unique names: the source `:postgres` of {NeverBlock.stats}. References are weak.
@@ -13,6 +15,7 @@ module NeverBlock
       private_constant :MAX_DETAILS
 
       @pools = ObjectSpace::WeakMap.new
+      @names = UniqueNames.new(&:closed?)
       @lock = Thread::Mutex.new
 
       class << self
@@ -23,9 +26,7 @@ module NeverBlock
         def join(pool, wanted)
           wanted = Excerpt.of(wanted)
           @lock.synchronize do
-            taken = open.map(&:name)
-            yield (1..).lazy.map { |number| (number == 1) ? wanted : "#{wanted} (#{number})" }
-              .find { |name| !taken.include?(name) }
+            yield @names.take(wanted, pool)
             @pools[pool] = true
           end
         end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../runtime/unique_names"
+
 module NeverBlock
   class Cache
     # All caches of this process, for purges by code that has none of them at hand, and for {NeverBlock.stats}. They are
@@ -16,6 +18,7 @@ module NeverBlock
       def initialize
         @lock = Thread::Mutex.new
         @objects = ObjectSpace::WeakMap.new
+        @names = UniqueNames.new { false }
       end
 
       # @param object [#purge_tag]
@@ -36,10 +39,8 @@ module NeverBlock
       def join(cache, wanted)
         Stats.register(:caches, self)
         @lock.synchronize do
-          taken = caches.map(&:name)
           @objects[cache] = true
-          names = (1..).lazy.map { |number| (number == 1) ? wanted : "#{wanted} (#{number})" }
-          yield(names.find { |name| !taken.include?(name) })
+          yield @names.take(wanted, cache)
         end
       end
 

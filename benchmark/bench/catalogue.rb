@@ -14,7 +14,7 @@ module Bench
       "database" => [3, true], "mysql" => [5, true], "cost" => [10, true], "active_record" => [3, true],
       "http_ratios" => [3, true], "rails_workloads" => [3, true], "rails_sqlite" => [1, true],
       "tenants" => [7, false], "stores" => [1, true], "cache" => [3, true], "proxy" => [3, true], "large_answers" => [3, false], "offload_sizes" => [3, false],
-      "crowded" => [3, true]
+      "crowded" => [3, true], "scaling" => [3, true]
     }.freeze
 
     module_function

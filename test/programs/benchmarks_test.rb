@@ -40,7 +40,8 @@ class BenchmarksTest < Minitest::Test
     "proxy" => %w[--rows pass,hit --contestants neverblock_epoll,nginx],
     "large_answers" => %w[--rows nothing,rows_1kB],
     "offload_sizes" => %w[--rows deflate_1_2KiB],
-    "crowded" => %w[--rows process]
+    "crowded" => %w[--rows process],
+    "scaling" => %w[--rows tasks_10,leases_10,catalogue_10,text_10,rows_10,threads_10,pools_10,loops_10]
   }.freeze
 
   # Seconds of a measurement in which the slowest operations end; those that aren't here need less.

@@ -282,6 +282,28 @@ class ForkTest < Minitest::Test
     RUBY
   end
 
+  # Its descriptors in the kernel are the parent's too: the child would wait for the parent's events.
+  def test_a_child_of_a_trap_does_not_ask_the_kernel
+    assert_equal "child 0\n", assert_ruby(<<~RUBY)
+      require "neverblock"
+      queue, scheduler, before, pid = Queue.new, nil, nil, 0
+      trap(:USR1) do
+        before = scheduler.statistics[:polls]
+        pid = fork
+        queue << 1 if pid
+      end
+      at_exit { puts "child \#{scheduler.statistics[:polls] - before}" unless pid }
+      Thread.new { sleep }
+      NeverBlock.run do
+        scheduler = Fiber.scheduler
+        signals = ["USR1"] # sent while the loop looks for a deadlock, before it waits
+        scheduler.define_singleton_method(:alone?) { signals.shift&.then { |signal| Process.kill(signal, Process.pid) } && super() }
+        queue.pop
+      end
+      Process.wait(pid)
+    RUBY
+  end
+
   slow "it starts Ruby"
   def test_a_standalone_scheduler
     assert_equal ["child: slept", "parent: task"], program(<<~RUBY).sort

@@ -331,7 +331,7 @@ static bool turn(nb_engine_t *engine) {
     /* the masks are not checked again before MASKS_HOLD has passed, so don't sleep longer */
     if (engine->masks_seen && nanoseconds > MASKS_HOLD) nanoseconds = MASKS_HOLD;
     if (runnable(engine)) return true; /* a thread or a signal handler has woken it, and saw no sleeping loop */
-    if (engine->fork_generation != nb_fork_generation) return true; /* a trap has forked: the kernel's is the parent's */
+    if (engine->fork_generation != nb_fork_generation) return true; /* by a trap: the back end is the parent's */
     if (busy) poll_kernel(engine, nanoseconds);
     nb_deferred_starts_begin(engine);
     check_interrupts(engine, true);

@@ -79,16 +79,17 @@ module NeverBlockPumaFuzz
       @output.puts conversation if @environment["SHOW"]
       found = unknown(conversation)
       return true if found.empty?
+      first = found
       signatures = found.map(&:signature)
       AGAIN.each { |patience| signatures &= unknown(conversation, patience).map(&:signature) }
-      found.select! { |difference| signatures.include?(difference.signature) }
-      found.empty? ? tell_once(conversation) : tell(conversation, found)
+      found = found.select { |difference| signatures.include?(difference.signature) }
+      found.empty? ? tell_once(conversation, first) : tell(conversation, found)
       found.empty?
     end
 
-    def tell_once(conversation)
+    def tell_once(conversation, found)
       @counts[:once] += 1
-      @output.puts "seed #{conversation.seed} differed once, and not again"
+      @output.puts "seed #{conversation.seed} differed once, and not again:", found.map { |difference| "  #{difference}" }
     end
 
     def tell(conversation, found)

@@ -75,7 +75,7 @@ module NeverBlockPumaFuzz
     # Heads that both accept, with different env: the key, whether two values are so (with the key and the bytes), an
     # example, and why.
     ENV_DIFFERENCES = {
-      "two Cookie fields" => [/\AHTTP_COOKIE\z/, ->(ours, puma, *) { puma.include?(", ") && ours == puma.gsub(/, (?=\w=)/, "; ") }, head("Cookie: a=1", "Cookie: a=2"),
+      "two Cookie fields" => [/\AHTTP_COOKIE\z/, ->(ours, puma, *) { puma.include?(", ") && ours.split(/[,;] /) == puma.split(/[,;] /) }, head("Cookie: a=1", "Cookie: a=2"),
         "a comma is part of a cookie's value for many readers; RFC 9113 §8.2.3 says how they are joined"],
       "an underscore in a field's name" => [/\AHTTP_/, ->(ours, _puma, key, bytes) { ours.nil? && underscored?(key, bytes) }, head("X_A: 1"),
         "in the env it could not be told from X-A, which a proxy may have set (CVE-2024-45614 was about which of the two wins)"],

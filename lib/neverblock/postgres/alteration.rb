@@ -40,7 +40,9 @@ module NeverBlock
         # @return [Boolean]
         def by?(sql, tag)
           return true unless HARMLESS[tag] || COUNTING.match?(tag)
-          tag.start_with?(*OF_A_QUERY) && MAKING.match?(sql.b) && makes?(sql)
+          return false unless tag.start_with?(*OF_A_QUERY)
+          shape = SqlShape.of(sql, :postgres, true) # long literals are not read
+          MAKING.match?(shape || sql.b) && makes?(shape || sql)
         end
 
         # @param sql [String] one statement that has changed a definition

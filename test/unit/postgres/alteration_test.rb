@@ -1,10 +1,13 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/at_call"
 require "neverblock/postgres"
 
 # Which statements may have changed a definition, by their text and the server's command tag.
 class PostgresAlterationTest < Minitest::Test
+  include NeverBlockTest::AtCall
+
   Alteration = NeverBlock::Postgres::Alteration
 
   DEFINITIONS = {
@@ -25,6 +28,13 @@ class PostgresAlterationTest < Minitest::Test
   def test_what_is_not_known_to_change_none_may_have_changed_one
     DEFINITIONS.each { |sql, tag| assert Alteration.by?(sql, tag), sql }
     OTHERS.each { |sql, tag| refute Alteration.by?(sql, tag), sql }
+  end
+
+  # Regression: each SELECT was searched whole, which held the loop for 33 ms per MB.
+  def test_literals_are_not_read
+    sql = "select length('#{"create into " * 1_000}')"
+    assert_equal(0, calls(NeverBlock::Postgres::Lexer.singleton_class, :tokens) { refute Alteration.by?(sql, "SELECT 1") })
+    assert Alteration.by?("#{sql} into t", "SELECT 1")
   end
 
   def test_other_sessions_never_see_temporary_ones

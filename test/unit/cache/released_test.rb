@@ -28,6 +28,19 @@ class CacheReleasedTest < Minitest::Test
     end
   end
 
+  def test_a_forked_child_forgets_the_requests_of_its_parent
+    released = NeverBlock::Cache::Released.new(1)
+    status = released.acquire("a") do
+      pid = fork do
+        sizes = [released.size, released.acquire("a") { released.size }, released.size]
+        exit!(sizes == [0, 1, 0])
+      end
+      Process.wait2(pid).last
+    end
+    assert_predicate status, :success?
+    assert_equal 0, released.size
+  end
+
   def test_a_call_that_fails_leaves_its_place
     released = NeverBlock::Cache::Released.new(1)
     2.times { assert_raises(IOError) { released.acquire("a") { raise IOError } } }

@@ -105,7 +105,7 @@ module Bench
         end
         parser.on("--only WORDS", Array, "only the rows with one of these words, comma-separated") { |words| @only = words }
         parser.on("--contestants WORDS", Array, "only those with one of these words in their names: neverblock_epoll,nginx") { |words| @contestants = words }
-        parser.on("--before FOLDER", "measure the library of another compiled checkout too (runtime, database, cost, tenants)") do |folder|
+        parser.on("--before FOLDER", "measure the library of another compiled checkout too (runtime, servers, database, cost, tenants)") do |folder|
           raise OptionParser::InvalidArgument, "#{folder} has no compiled library; run bundle exec rake compile there" if Dir[File.join(folder, "lib/neverblock/**/*.so")].empty?
           @before = File.expand_path(folder)
         end

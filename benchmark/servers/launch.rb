@@ -22,9 +22,10 @@ module Bench
 
       # @param address [String] such as "tcp://127.0.0.1:3000"
       # @param rackup [String] a path
+      # @param root [String] the checkout
       # @return [Array<String>] the command of NeverBlock's server, with one configuration for all benchmarks
-      def self.serve(address, rackup)
-        [RbConfig.ruby, File.join(LoadPath::ROOT, "exe", "neverblock"), "serve", "-b", address, "-C", File.join(FOLDER, "start", "neverblock.rb"), rackup]
+      def self.serve(address, rackup, root: LoadPath::ROOT)
+        [RbConfig.ruby, File.join(root, "exe", "neverblock"), "serve", "-b", address, "-C", File.join(FOLDER, "start", "neverblock.rb"), rackup]
       end
 
       attr_reader :contestant
@@ -55,7 +56,7 @@ module Bench
       # @return [Array<String>]
       def command(port)
         case library
-        when "neverblock" then Launch.serve("tcp://127.0.0.1:#{port}", rackup)
+        when "neverblock" then Launch.serve("tcp://127.0.0.1:#{port}", rackup, root: contestant.root)
         when "falcon" then ruby(executable, "serve", "--bind", "http://127.0.0.1:#{port}", "--count", 1, "--config", rackup)
         when "puma" then ruby(executable, "-b", "tcp://127.0.0.1:#{port}?backlog=4096", "-t", "#{threads}:#{threads}", "-w", 0, "-e", "production", rackup)
         when "iodine" then ruby(executable, "-R", "-b", "http://127.0.0.1:#{port}", "-t", @row.waits ? threads : 1, "-w", 1, rackup)
@@ -67,7 +68,7 @@ module Bench
 
       # @return [Hash{String=>String, nil}] YJIT is there by the environment, since some start themselves again
       def environment
-        own = (library == "neverblock") ? [File.join(LoadPath::ROOT, "lib")] : []
+        own = (library == "neverblock") ? [File.join(contestant.root, "lib")] : []
         LoadPath::UNBUNDLED.merge(
           "RUBY_YJIT_ENABLE" => "1", "RACK_ENV" => "production",
           "CONSOLE_LEVEL" => "error", "RUBYLIB" => [*own, *LoadPath.folders(:rack, library.to_sym)].join(":"), **contestant.environment

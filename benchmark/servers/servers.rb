@@ -45,7 +45,10 @@ module Bench
 
     def missing = Core.missing || Wrk.missing
 
-    def contestants(row) = row.floor ? CONTESTANTS : CONTESTANTS.reject { |contestant| contestant.library == "nginx" }
+    def contestants(row)
+      all = row.floor ? CONTESTANTS : CONTESTANTS.reject { |contestant| contestant.library == "nginx" }
+      [*all, *(Contestant.before(@options.before) if @options.before)]
+    end
 
     # The idle row's client is this process.
     def within(&) = Core::CLIENT.hold(&)

@@ -63,7 +63,8 @@ typedef struct { nb_engine_t *engine; nb_wait_t *wait; } park_t;
 static VALUE park_switch(VALUE argument) {
     park_t *park = (park_t *)argument;
     nb_wait_t *wait = park->wait;
-    if (wait->timer.deadline != NB_NEVER) nb_timer_arm(park->engine, &wait->timer); /* may find no memory, as the next */
+    /* this may find no memory, as may the next line */
+    if (wait->timer.deadline != NB_NEVER) nb_timer_arm(park->engine, &wait->timer);
     if (wait->blockable) nb_fibermap_put(&park->engine->fibers, wait);
     nb_switch_away(park->engine, wait);
     return Qnil;

@@ -52,6 +52,7 @@ static VALUE mender(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
     nb_engine_t *engine = (nb_engine_t *)argument;
     engine->mender = rb_fiber_current();
     for (;;) switch_by(engine, yield, Qnil);
+    return Qnil; /* never: only for the compiler */
 }
 
 static VALUE begin_mender(VALUE engine) { return resume(rb_fiber_new_storage(mender, engine, Qnil)); }
@@ -73,6 +74,7 @@ static VALUE starter(RB_BLOCK_CALL_FUNC_ARGLIST(unused, argument)) {
         carry_out(engine, engine->order);
         switch_by(engine, transfer, caller);
     }
+    return Qnil; /* never: only for the compiler */
 }
 
 static VALUE call_starter(VALUE argument) {

@@ -24,9 +24,8 @@ static void task_mark(void *pointer) {
 static size_t task_size(const void *pointer) { return sizeof(ruby_task_t); }
 
 static const rb_data_type_t task_type = {
-    .wrap_struct_name = "NeverBlock::Task",
+    .wrap_struct_name = "NeverBlock::Task", .flags = RUBY_TYPED_FREE_IMMEDIATELY,
     .function = {.dmark = task_mark, .dfree = RUBY_DEFAULT_FREE, .dsize = task_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
 ruby_task_t *nb_task_of(VALUE self) {

@@ -9,8 +9,8 @@ module NeverBlock
     # The query of the catalogue for {Reach}: which views, tables, types, operators and functions of a database reach a
     # function that may leave session state, so that a statement may call it without naming it?
     #
-    #   pg.exec(Dependencies.question(["shop.price"]))                       # rows with {COLUMNS}, in the order of reach
-    #   pg.exec(Dependencies.question([], since: "742", seeds: […]))         # what has come to reach one since then
+    #   pg.exec(Dependencies.question(["shop.price"]))    # rows with {COLUMNS}, in the order of reach
+    #   pg.exec(Dependencies.question([], since: "742", seeds: […]))    # what has come to reach one since then
     #
     # It begins with the functions that are not known to be harmless, and goes from each thing to those that use it.
     # pg_depend has what depends on a user's function. It does not have what depends on a built-in one, so expressions

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module NeverBlock
-  # Names that are unique among things in use. It holds its things weakly; a thing's name is free when the thing is gone.
-  # One more costs the same, however many there are.
+  # Names that are unique among things in use. It holds its things weakly; a thing's name is free when the thing is
+  # gone. One more costs the same, however many there are.
   #
   #   names = UniqueNames.new { |pool| pool.closed? }
   #   names.take("sessions", pool)      # => "sessions"

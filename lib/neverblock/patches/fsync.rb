@@ -7,6 +7,9 @@ module NeverBlock
     #
     #   File.open("journal", "a") { |file| file.write(entry) && file.fsync }
     module Fsync
+      PATH = ::IO.instance_method(:path) # UNIXSocket has another one
+      private_constant :PATH
+
       def self.targets = {::IO => self}
 
       def self.needed? = true
@@ -26,7 +29,7 @@ module NeverBlock
         begin
           yield
         rescue SystemCallError => error
-          raise SystemCallError.new(io.path, error.errno, "rb_io_fsync")
+          raise SystemCallError.new(PATH.bind_call(io), error.errno, "rb_io_fsync")
         end
         0
       end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Four fuzzers. fuzz:runtime runs random programs of tasks, timeouts, files, processes and so on, each in a process of its own,
+# Five fuzzers. fuzz:runtime runs random programs of tasks, timeouts, files, processes and so on, each in a process of its own,
 # and checks each operation's effect; its code is in test/fuzz/runtime, and CONTRIBUTING.md has its variables:
 #
 #   rake fuzz:runtime                         # a minute, from a random seed
@@ -16,6 +16,11 @@
 #
 #   rake fuzz:threads                         # a minute, from a random seed
 #   rake fuzz:threads SEED=7                  # one program again
+#
+# fuzz:sql runs random programs of SQL on the stock adapter and on ours, and compares what they do; test/fuzz/sql:
+#
+#   rake fuzz:sql                             # a minute, from a random seed
+#   rake fuzz:sql SEED=7                      # one program again
 #
 # fuzz:http fuzzes the server's parser with sanitizers, for a fixed time; a finding fails the run and leaves its input behind:
 #
@@ -94,6 +99,11 @@ namespace :fuzz do
   desc "Compare random programs under threads and under fibers for SECONDS=60, or one again: SEED=n (CONTRIBUTING.md)"
   task threads: :compile do
     ruby "-w", "-Ilib", "test/fuzz/threads/run.rb"
+  end
+
+  desc "Compare random programs of SQL on the stock adapter and on ours for SECONDS=60, or one again: SEED=n (CONTRIBUTING.md)"
+  task sql: :compile do
+    ruby "-w", "-Ilib", "test/fuzz/sql/run.rb"
   end
 
   desc "Fuzz the HTTP parsers and the chunk decoder for TIME=30 seconds"

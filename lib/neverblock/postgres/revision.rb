@@ -52,10 +52,11 @@ module NeverBlock
       def self.since(horizon) = "pg_catalog.age(xmin) <= (select pg_catalog.age('#{horizon}'::xid))"
 
       def self.part(name, table, ids, wide, condition = "true")
-        mark = "coalesce(sum(pg_catalog.hashtext(pg_catalog.concat(xmin, ctid))) filter (where %s), 0)"
+        row = "pg_catalog.hashtext(pg_catalog.concat(xmin, ctid))"
         "select (select horizon from of), '#{name}', " \
-          "(select count(*) from pg_catalog.#{table} where #{condition}) - count(*), #{format(mark, "true")}, " \
-          "#{format(mark, wide || "false")}, string_agg(pg_catalog.concat_ws(' ', #{ids}), ' ') from pg_catalog.#{table} " \
+          "(select count(*) from pg_catalog.#{table} where #{condition}) - count(*), string_agg(#{row}::text, ' '), " \
+          "coalesce(sum(#{row}) filter (where #{wide || "false"}), 0), " \
+          "string_agg(pg_catalog.concat_ws(' ', #{ids}), ' ') from pg_catalog.#{table} " \
           "where #{condition} and pg_catalog.age(xmin) <= (select pg_catalog.age(horizon) from of)"
       end
       private_class_method :part
@@ -64,7 +65,7 @@ module NeverBlock
       def initialize(rows)
         @horizon = rows.first&.first
         @old = rows.to_h { |_, name, old| [name, old.to_i] }
-        @new = rows.to_h { |_, name, _, mark| [name, mark] }
+        @new = rows.to_h { |_, name, _, marks| [name, marks.to_s.split.to_set] }
         @wide = rows.to_h { |_, name, _, _, mark| [name, mark] }
         @ids = rows.flat_map { |*, ids| ids.to_s.split }.uniq
       end
@@ -75,7 +76,7 @@ module NeverBlock
       attr_reader :ids
       # @return [Hash{String=>Integer}] the number of old rows by catalogue
       attr_reader :old
-      # @return [Hash{String=>String}] a mark of the new rows by catalogue
+      # @return [Hash{String=>Set<String>}] a mark of each new row by catalogue
       attr_reader :new
       # @return [Hash{String=>String}] a mark of the new rows with wide changes by catalogue
       attr_reader :wide
@@ -86,7 +87,9 @@ module NeverBlock
 
       # @param before [Revision] with the same horizon
       # @return [Boolean] whether rows of before were removed or replaced
-      def removed?(before) = before.old.any? { |name, rows| old[name] < rows } || !(before.ids - ids).empty?
+      def removed?(before)
+        before.old.any? { |name, rows| old[name] < rows } || before.new.any? { |name, rows| !(rows <= new[name]) }
+      end
 
       # @param before [Revision] with the same horizon
       # @return [Boolean] whether the changes are too wide, or too many, to read them alone

@@ -67,6 +67,23 @@ class PostgresReachChangesTest < Minitest::Test
     end
   end
 
+  # Regression: a row that was newer than the first reading was taken to be there still.
+  def test_what_was_new_and_is_gone_is_forgotten
+    connected do |connection|
+      catalogue = new_catalogue
+      read = -> { catalogue.refresh { |sql| connection.exec(sql) } }
+      read.call
+      ["create view t1 as select sly() as id", "alter view t1 rename to t2"].each do |sql|
+        connection.exec(sql)
+        catalogue.outdate
+        read.call
+      end
+      assert_predicate catalogue, :wanted?
+      assert_equal ["select * from t2", "insert into t2 values (1)"], doubted(read.call)
+      refute_predicate catalogue, :wanted?
+    end
+  end
+
   private
 
   def connected

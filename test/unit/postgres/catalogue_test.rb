@@ -29,7 +29,7 @@ class PostgresCatalogueTest < Minitest::Test
       2.times { assert_nil doubt }
       assert_equal %i[revision question revision], @asked
       @catalogue.outdate
-      @mark, @things = "b", SLY
+      @mark, @things = "a b", SLY
       assert_match(/uses view sales, which calls function sly/, doubt)
       assert_equal %i[revision question revision revision beginning question], @asked
       assert_equal 1, @logged.size
@@ -43,7 +43,7 @@ class PostgresCatalogueTest < Minitest::Test
     in_loop do
       assert doubt
       @catalogue.outdate
-      @mark, @begins = "b", "f"
+      @mark, @begins = "a b", "f"
       assert doubt
       assert_equal %i[revision question revision beginning], @asked
       refute_predicate @catalogue, :wanted?
@@ -87,7 +87,7 @@ class PostgresCatalogueTest < Minitest::Test
       @catalogue.outdate
       after = NB.spawn { doubt }
       pass_until("the question") { @asked.size == 2 }
-      @mark, @things = "b", SLY
+      @mark, @things = "a b", SLY
       @gate.close
       before.value
       assert after.value
@@ -100,7 +100,7 @@ class PostgresCatalogueTest < Minitest::Test
     in_loop do
       assert_nil doubt
       @catalogue.expire
-      @mark, @things = "b", SLY
+      @mark, @things = "a b", SLY
       3.times { assert_nil doubt }
       assert_equal [1, %i[revision question]], [@later.size, @asked]
       @later.shift.call

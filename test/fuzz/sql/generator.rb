@@ -8,9 +8,10 @@ module NeverBlockFuzz
   #
   #   SqlGenerator.new(7).plan
   class SqlGenerator
-    FIBERS = (2..8)
+    FIBERS = (3..8)
     STEPS = (4..12)
-    private_constant :FIBERS, :STEPS
+    TOPICS = 5 # words that a program has often, so that they meet
+    private_constant :FIBERS, :STEPS, :TOPICS
 
     # @return [Array<Symbol>] the names of all words
     def self.operations = SqlVocabulary::WORDS.keys
@@ -25,10 +26,11 @@ module NeverBlockFuzz
     # @return [Plan] the set-up, and a root for each fiber, which looks at its session in the end
     def plan
       api = pick(%i[records plain])
-      setup = node(:setup, {api:, connections: pick([1, 2, 2, 3, 4, 12]), multiplex: pick(%i[reads reads all]), prepared: pick([true, false])})
+      setup = node(:setup, {api:, connections: pick([1, 2, 2, 2, 3, 4, 12]), multiplex: pick(%i[reads reads all]), prepared: pick([true, false])})
       words = SqlVocabulary::WORDS.values.select { |word| word.api.nil? || word.api == api }
+      topics = Array.new(TOPICS) { weighted(words) }
       fibers = Array.new(@random.rand(FIBERS)) do |number|
-        node(:fiber, {number:}, [*Array.new(@random.rand(STEPS)) { step(words) }, node(:look, {pause: 0, choice: 0})])
+        node(:fiber, {number:}, [*Array.new(@random.rand(STEPS)) { step((@random.rand < 0.6) ? topics : words) }, node(:look, {pause: 0, choice: 0})])
       end
       Plan.new(@seed, [setup, *fibers])
     end

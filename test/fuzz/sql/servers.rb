@@ -72,7 +72,7 @@ module NeverBlockFuzz
       create trigger zone before insert on zoned for each row execute function zone();
       create function audit(who text) returns text language plpgsql as $$ begin
         perform dblink_exec(format('host=%s port=%s user=%s dbname=%s', current_setting('unix_socket_directories'), current_setting('port'), current_user, current_database()), format('insert into audit values (%L)', who));
-        perform pg_sleep(0.2);
+        perform pg_sleep(0.3);
         return who;
       end $$;
       create function audited() returns trigger language plpgsql as $$ begin perform audit(new.nonce); return new; end $$;

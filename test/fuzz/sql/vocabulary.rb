@@ -54,7 +54,7 @@ module NeverBlockFuzz
       end
     end
     word(:isolation, 2) { transaction { run("set transaction isolation level #{choose(["serializable", "repeatable read"])}") && pause && [rows("show transaction_isolation"), count] } }
-    word(:hold, 4) { transaction { rows("insert into own#{fiber} (nonce) values ('#{nonce}')") && sleep(0.3) && count } } # real: others wait for a connection
+    word(:hold, 12) { transaction { rows("insert into own#{fiber} (nonce) values ('#{nonce}')") && sleep(0.4) && count } } # real: others wait for a connection
     word(:add_up, 3) { transaction { rows("update counter set n = n + 1") && nil } }
     word(:two_phases, 3) do
       name = nonce
@@ -95,15 +95,15 @@ module NeverBlockFuzz
     word(:leave, 4) { [rows("select leave('f#{fiber}')"), pause, look].first }
     word(:leave_by_view, 3) { rows("select l from leaving#{fiber}") }
     word(:zone_by_trigger, 3) { run("insert into zoned (owner, nonce) values (#{fiber}, '#{nonce}')") && rows("select '2026-01-01 00:00+00'::timestamptz::text") }
-    word(:audit, 4) { rows("insert into audited#{fiber} values ('#{nonce}') returning nonce") }
-    word(:audit_by_view, 2) { rows("select a from auditing#{fiber}") && nil }
+    word(:audit, 10) { rows("insert into audited#{fiber} values ('#{nonce}') returning nonce") }
+    word(:audit_by_view, 6) { rows("select a from auditing#{fiber}") && nil }
 
     # ---- definitions ----
     word(:column, 2) { run("alter table own#{fiber} add column if not exists more int default 3") && rows("select * from own#{fiber} order by id limit 1").map { |row| row.drop(1) } }
     word(:type, 2) { run("alter table own#{fiber} alter column v type #{choose(%w[int bigint])}") && rows("select sum(v) from own#{fiber} where v > $1", 0) }
     word(:undone_definition, 2) { undone { run("alter table own#{fiber} add column gone int") && pause && rows("select gone from own#{fiber}").uniq } }
     word(:table, 2) { run("create table made#{fiber} as select 7 as x") && [rows("select x from made#{fiber}"), run("drop table made#{fiber}")].first }
-    word(:two_phase_definition, 3) do
+    word(:two_phase_definition, 10) do
       name = nonce
       text = choose(["leave('f#{fiber}')", "'plain'::text"])
       3.times { rows("select s from changing#{fiber}") }

@@ -31,6 +31,8 @@ module NeverBlockFuzz
           one.text.include?("kill(") && one.text.match?(/IO\.popen.* do/) &&
             (one.event.end_with?("children") || (one.code.include?("IO.popen") && one.threads.uniq == ["unwound"] && one.fibers.nil?))
         end],
+      ["a raise at the thread that an unlock has just woken: core wakes no other one, so the lock stays free and is waited for",
+        ->(one) { one.code.match?(/synchronize|\.lock|\.enter/) && one.threads.include?(nil) && one.fibers && one.text.match?(/raise_in|kill\(/) }],
       ["$? belongs to the thread, so tasks share it: docs/isolation.md", ->(one) { one.code.match?(/\A(\$\? &&|Process\.last_status)/) }]
     ].freeze
 

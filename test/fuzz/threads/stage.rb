@@ -66,7 +66,7 @@ module NeverBlockFuzz
       noted = false
       note = ->(text) { (noted = true) && @notes << [number, text] }
       @gates[number].pop
-      return note.call("too late") if @now > number
+      return note.call("too late").then { nil } if @now > number
       @begun << number
       value = yield
       note.call(Account.show(value))

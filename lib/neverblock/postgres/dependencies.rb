@@ -104,8 +104,8 @@ module NeverBlock
       private_constant(*constants(false) - %i[COLUMNS FIRST_USER_OID])
 
       class << self
-        # Its last row has the kind "reached": `words` are all things that were reached, as "class:id:writes". Other rows
-        # are for one thing of each kind and name, and for those by which it was reached.
+        # Its last row has the kind "reached": `words` are all things that were reached, as "class:id:writes". Other
+        # rows are for one thing of each kind and name, and for those by which it was reached.
         # @param shareable [Array<String>] functions known to be harmless: "price", or "shop\0price" with a schema
         # @param since [String, nil] the horizon of a {Revision}: only newer functions and expressions begin it
         # @param seeds [Array<Array<String>>] things that are known to reach one, and begin it too: class, id, writes
@@ -122,7 +122,7 @@ module NeverBlock
               select #{klass("pg_proc")}, oid, false, null::oid, null::oid from pg_catalog.pg_proc
                 where oid >= #{FIRST_USER_OID} #{newer(since)} and oid not in (select id from known)
               union select what, callee, false, null, null from called
-              #{seeds.map { |row| "union select #{row[0].to_i}, #{row[1].to_i}, #{row[2] == "t"}, null, null" }.join(" ")}
+              #{seeds.map { |what, id, writes| "union select #{what.to_i}, #{id.to_i}, #{writes == "t"}, null, null" }.join(" ")}
               union select s.class, s.id, s.writes, r.class, r.id
                 from reached r cross join lateral (#{successors}) s(class, id, writes)
             ),

@@ -41,10 +41,10 @@ module NeverBlock
       # @param horizon [String, nil] of an earlier one; nil: a new one
       # @return [String]
       def self.query(horizon = nil)
-        horizon = horizon ? "'#{horizon}'::xid" : "(txid_snapshot_xmin(txid_current_snapshot()) % 4294967296)::text::xid"
+        horizon = horizon ? "'#{horizon}'" : "(txid_snapshot_xmin(txid_current_snapshot()) % 4294967296)::text"
         parts = TABLES.map { |table, ids| part(table, table, ids, WIDE[table]) }
         parts << part("members", "pg_depend", "null", nil, MEMBERS)
-        "with of(horizon) as materialized (select #{horizon}) #{parts.join(" union all ")}"
+        "with of(horizon) as materialized (select #{horizon}::xid) #{parts.join(" union all ")}"
       end
 
       # @param horizon [String]

@@ -311,8 +311,8 @@ module NeverBlock
       # defaults than its later ones.)
       def replace_unused(session_defaults)
         return if victim || !opens?
-        self
-          .victim = @idle.find { |one| one.session_defaults != session_defaults && now - one.heard > EVICT_IDLE_AFTER }
+        others = @idle.reject { |one| one.session_defaults == session_defaults }
+        self.victim = others.find { |one| now - one.heard > EVICT_IDLE_AFTER }
         @idle.delete(@connections.delete(victim)) if victim
       end
 
@@ -326,8 +326,7 @@ module NeverBlock
       # The connection with the fewest statements, of those whose running statement has not turned out to be slow.
       def least(request)
         slow = @timings.threshold
-        best = nil
-        fewest = Float::INFINITY
+        best, fewest = nil, Float::INFINITY
         @connections.each do |connection|
           depth = connection.depth
           next if depth >= fewest || depth >= connection.capacity || connection.holder || connection.draining

@@ -122,7 +122,8 @@ module NeverBlock
               select #{klass("pg_proc")}, oid, false, null::oid, null::oid from pg_catalog.pg_proc
                 where oid >= #{FIRST_USER_OID} #{newer(since)} and oid not in (select id from known)
               union select what, callee, false, null, null from called
-              #{seeds.map { |what, id, writes| "union select #{what.to_i}, #{id.to_i}, #{writes == "t"}, null, null" }.join(" ")}
+              #{seeds.map { |seed| "union select #{seed[0].to_i}, #{seed[1].to_i}, #{seed[2] == "t"}, null, null" }
+                .join(" ")}
               union select s.class, s.id, s.writes, r.class, r.id
                 from reached r cross join lateral (#{successors}) s(class, id, writes)
             ),

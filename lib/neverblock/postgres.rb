@@ -13,7 +13,8 @@
 #     classifier.rb           reads its text; classification.rb: the outcome; lexer.rb: tokens
 #     statement_scanner.rb    queries; commands.rb, settings.rb: other statements
 #     functions.rb            PostgreSQL's harmless functions; extensions.rb, keywords.rb
-#     catalogue.rb            what its text does not show: reach.rb; dependencies.rb: the query for it
+#     catalogue.rb            what its text does not show: reach.rb; dependencies.rb: the query for it; revision.rb:
+#                             what is new in it
 #     sharing_policy.rb       shared, alone or leased? timings.rb: is it fast?
 #
 #     How does it get to the server and back?

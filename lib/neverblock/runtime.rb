@@ -34,6 +34,8 @@
 #     value_type.rb           checks, converts and prints an option's value
 #     wake_up.rb              hands something over to a fiber that waits for it
 #     program_line.rb         finds the line of the program that a fiber is at
+#     unique_names.rb         names for pools and caches
+#     http_fields.rb          fields on which the cache, the proxy and the caching of actions agree
 #
 # cli/, server/, cache/, postgres/, mysql/, sql/, connection_pool/, fibered_connection_pool/, active_record/ and shards/
 # stand on the runtime; the file of the same name heads each, but for sql/.

@@ -70,7 +70,7 @@ class BenchmarkReportTest < Minitest::Test
       results = benchmark.send(:cells, nil).map { |cell| Bench::Result.new(cell).tap { |result| 2.times { result.samples << SAMPLE.dup } } }
       report = benchmark.send(:report, results, ["by a test"])
       text = report.markdown.delete("`")
-      benchmark.rows.each { |row| assert_includes text, row_name(name, row), name }
+      benchmark.rows.each { |row| row_names(name, row).each { |words| assert_includes text, words, name } }
       assert_includes text, "- by a test\n"
       report.bars.each { |bar| assert_kind_of String, bar.fields.join, name }
       report.charts.each_value { |svg| refute_match(/NaN|Infinity/, svg, name) }
@@ -115,5 +115,13 @@ class BenchmarkReportTest < Minitest::Test
   end
 
   # The tables of cost name rows by their ids.
-  def row_name(name, row) = ((name == "cost") ? row.id : row.title).delete("`")
+  # A row of scaling is in the line of its thing and the column of its number.
+  # @return [Array<String>]
+  def row_names(name, row)
+    case name
+    when "cost" then [row.id]
+    when "scaling" then [row.thing.title, row.count.to_s]
+    else [row.title.delete("`")]
+    end
+  end
 end

@@ -216,6 +216,18 @@ static bool dollar(scan_t *scan) {
     return true;
 }
 
+/* The next byte that is neither a blank nor in a comment, or the end. */
+static const char *beyond_blanks(const scan_t *scan, const char *at) {
+    for (;;) {
+        while (at < scan->end && blank(*at)) at++;
+        if (scan->end - at < 4 || at[0] != '/' || at[1] != '*') return at;
+        const char *end = at + 2;
+        while (end + 1 < scan->end && (end[0] != '*' || end[1] != '/')) end++;
+        if (end + 1 >= scan->end) return at;
+        at = end + 2;
+    }
+}
+
 /* A key word that stands for a value, where that is all that an item of a list has. */
 static bool value(const scan_t *scan, long length) {
     static const char *const words[] = {"null", "true", "false", "default"};
@@ -224,8 +236,7 @@ static bool value(const scan_t *scan, long length) {
         if (strlen(words[i]) == (size_t)length && strncasecmp(words[i], scan->at, (size_t)length) == 0) found = true;
     }
     if (!found || !begins_item(scan)) return false;
-    const char *after = scan->at + length;
-    while (after < scan->end && blank(*after)) after++;
+    const char *after = beyond_blanks(scan, scan->at + length);
     return after < scan->end && (*after == ',' || *after == ')');
 }
 

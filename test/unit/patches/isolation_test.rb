@@ -5,7 +5,7 @@ require "neverblock"
 
 # Active Support's isolation level, each time in a process that has not loaded it yet. test/integration/patches/isolation_test.rb
 # has Active Record.
-class IsolationTest < Minitest::Test
+class IsolationPatchTest < Minitest::Test
   include NeverBlockTest::Helpers
 
   LEVEL = "ActiveSupport::IsolatedExecutionState.isolation_level"

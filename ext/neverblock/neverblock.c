@@ -19,6 +19,7 @@ RUBY_FUNC_EXPORTED void Init_neverblock_ext(void) {
     nb_init_clock();
     nb_init_introspection();
     nb_init_native_threads();
+    nb_init_chdir();
     nb_init_signals();
     nb_init_task();
     nb_init_joiners();

@@ -29,6 +29,7 @@
  *     select_queue.c   waits for queues in NeverBlock.select
  *     lock_waiters.c   fibers that wait for a Mutex and never run again
  *     in_turn.c        one thread of the process at a time
+ *     chdir.c          Dir.chdir, which only one task may be in
  *     native_threads.c whether the system lets a thread run
  *     clock_module.c   NeverBlock::Clock
  */
@@ -202,6 +203,7 @@ void nb_init_scheduler(void);
 void nb_init_clock(void);
 void nb_init_introspection(void);
 void nb_init_native_threads(void);
+void nb_init_chdir(void);
 void nb_init_signals(void);
 void nb_init_task(void);
 void nb_init_joiners(void);

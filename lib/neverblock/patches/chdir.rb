@@ -15,37 +15,27 @@ module NeverBlock
 
       # Dir.chdir, Dir.fchdir
       module Changes
-        def chdir(*, &block) = Chdir.change(block) { super }
-
-        def fchdir(_, &block) = Chdir.change(block) { super }
+        %i[chdir fchdir].each { |name| Scheduler.define_chdir(self, name) }
       end
 
       # Dir#chdir
       module OfDir
-        def chdir(&block) = Chdir.change(block) { super }
+        Scheduler.define_chdir(self, :chdir)
       end
 
-      class << self
-        # @yield changes the directory, until the end of the block if one is given
-        def change(block)
-          task = Task.current if (scheduler = Scheduler.current)
-          return yield unless task
-          owner = scheduler.chdir_owner
-          return within(scheduler, task, block) { yield } unless owner&.alive?
+      # Called before a change of the directory.
+      # @param block [Boolean] whether the change lasts for a block
+      # @return [Scheduler, nil] whose `chdir_owner` the caller resets after the block
+      # @raise [RuntimeError] during another task's block
+      def self.enter(block)
+        task = Task.current if (scheduler = Scheduler.current)
+        return unless task
+        owner = scheduler.chdir_owner
+        if owner&.alive?
           raise "conflicting chdir during another chdir block" unless owner.equal?(task)
-          yield
-        end
-
-        private
-
-        def within(scheduler, task, block)
-          return yield unless block
-          begin
-            scheduler.chdir_owner = task
-            yield
-          ensure
-            scheduler.chdir_owner = nil
-          end
+        elsif block
+          scheduler.chdir_owner = task
+          scheduler
         end
       end
     end

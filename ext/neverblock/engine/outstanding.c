@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <ruby/io.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -65,9 +66,41 @@ static void list_descriptors(descriptors_t *all) {
     closedir(folder);
 }
 
+/* One that has ended, and was not reaped, has no descriptors. */
+static bool lives(int pid) {
+    char path[64], state = 'Z';
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1) state = 'R'; /* a name with a parenthesis */
+    fclose(file);
+    return state != 'Z' && state != 'X';
+}
+
+/* Of one of our threads. Without the kernel's list, which is an option, some child may live. */
+static bool has_living_child(const char *thread) {
+    char path[64];
+    int pid = 0;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/children", thread);
+    FILE *file = fopen(path, "re");
+    if (!file) return true;
+    while (!found && fscanf(file, "%d", &pid) == 1) found = lives(pid);
+    fclose(file);
+    return found;
+}
+
 static bool has_children(void) {
-    siginfo_t information;
-    return waitid(P_ALL, 0, &information, WEXITED | WNOHANG | WNOWAIT) == 0;
+    siginfo_t information = {0};
+    if (waitid(P_ALL, 0, &information, WEXITED | WNOHANG | WNOWAIT) != 0) return false;
+    if (information.si_pid == 0) return true;
+    DIR *threads = opendir("/proc/self/task");
+    if (!threads) return true;
+    bool found = false;
+    for (struct dirent *entry; !found && (entry = readdir(threads));)
+        found = entry->d_name[0] != '.' && has_living_child(entry->d_name);
+    closedir(threads);
+    return found;
 }
 
 /* The address and port; the scope and the flow of IPv6 may differ between the two ends. */

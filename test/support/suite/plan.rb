@@ -32,7 +32,7 @@ module NeverBlockTest
 
       # Virtual time doesn't jump while a server or a thread that another file's tests left behind may be at work. So such
       # files have processes of their own.
-      VIRTUAL = /include NeverBlockTest::(?:VirtualTime|VirtualLoop|ServedInTime)\b/
+      VIRTUAL = /include NeverBlockTest::(?:VirtualTime|VirtualLoop|ServedInTime)\b|Testing::VirtualClock\b/
 
       # @param path [String] where the times are kept
       def initialize(path = KEPT)

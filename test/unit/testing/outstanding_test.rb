@@ -156,6 +156,23 @@ class OutstandingTest < Minitest::Test
   end
 
   # Another process may have opened a FIFO as well.
+  # As a test leaves it behind that kills a process.
+  def test_a_child_that_has_ended_and_was_not_reaped_is_not_waited_for
+    skip "only Linux tells" unless RUBY_PLATFORM.include?("linux")
+    child = fork { exit! }
+    wait_until("its end") { File.read("/proc/#{child}/stat").include?(") Z ") }
+    real = real_seconds do
+      VirtualClock.run do |clock|
+        reader, = UNIXSocket.pair
+        assert_nil reader.wait_readable(3600)
+        assert_in_delta 3600, clock.elapsed, 1
+      end
+    end
+    assert_operator real, :<, 600
+  ensure
+    Process.wait(child) if child
+  end
+
   def test_a_fifo_is_another_process_s
     Dir.mktmpdir do |folder|
       File.mkfifo(path = File.join(folder, "fifo"))

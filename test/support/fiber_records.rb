@@ -8,12 +8,11 @@ module NeverBlockTest
       super
       skip "activerecord is not among the gems here" unless Gem.loaded_specs.key?("activerecord")
       require "neverblock/active_record"
-      @isolation = ActiveSupport::IsolatedExecutionState.isolation_level
       ActiveSupport::IsolatedExecutionState.isolation_level = :fiber
     end
 
     def teardown
-      ActiveSupport::IsolatedExecutionState.isolation_level = @isolation if @isolation
+      ActiveSupport::IsolatedExecutionState.isolation_level = :fiber if defined?(ActiveSupport::IsolatedExecutionState)
       super
     end
 

@@ -340,8 +340,6 @@ class CacheCollapsingTest < Minitest::Test
       assert_equal [["value 1", "value 1"]] * 3, callers.map(&:value)
     end
     assert_equal 1, @runs
-  ensure
-    ActiveSupport::IsolatedExecutionState.isolation_level = :thread
   end
 
   def test_its_notifications

@@ -51,7 +51,7 @@ class PostgresRestartTest < Minitest::Test
           assert_predicate adapter, :active?
           proxy.refuse
           proxy.cut
-          wait_until("the end of the connection") { !adapter.active? }
+          NeverBlockTest.wait_until("the end of the connection") { !adapter.active? }
           assert_raises(ActiveRecord::ConnectionNotEstablished) { adapter.verify! }
           assert_raises(ActiveRecord::ConnectionNotEstablished) { adapter.reconnect! }
           assert_raises(ActiveRecord::ConnectionNotEstablished, ActiveRecord::ConnectionFailed) { items.count }

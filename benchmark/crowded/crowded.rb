@@ -81,7 +81,7 @@ module Bench
     end
 
     def notes(_place)
-      ["A page computes for a millisecond and waits for a millisecond, four times. #{CONNECTIONS} connections ask for it without a pause. #{LOOPS} loops compute beside the server.",
+      ["A page computes for a millisecond and waits for a millisecond, four times. #{CONNECTIONS} connections request it without a pause. #{LOOPS} loops compute next to the server.",
         "Puma has #{Servers::Launch::THREADS} threads in each process. With control groups the loops have one too, of the same weight."]
     end
   end

@@ -4,7 +4,7 @@
 #
 #   ruby child.rb neverblock tasks '{"count":1000,"place":{...}}'
 #
-# Makes so many of a thing, then measures an operation beside them. Prints one line of JSON.
+# Creates a given number of things, then measures an operation next to them. Prints one line of JSON.
 require "json"
 require "uri"
 require "neverblock"

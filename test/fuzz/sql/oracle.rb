@@ -2,6 +2,7 @@
 
 require "active_record"
 require "neverblock/active_record"
+require_relative "../runtime/in_turn"
 require_relative "../runtime/runner"
 require_relative "known"
 require_relative "trial"
@@ -14,6 +15,8 @@ module NeverBlockFuzz
   #
   # A difference that is found runs again: it is a failure if the stock results stay as they were.
   class SqlOracle
+    include InTurn
+
     # @param engine [String, nil]
     # @param limit [Numeric] seconds until a program counts as hanging
     # @param plant [#call, nil] called on our side first, to plant a defect
@@ -21,17 +24,6 @@ module NeverBlockFuzz
       ENV["NEVERBLOCK_ENGINE"] = engine if engine
       @limit = limit
       @plant = plant
-    end
-
-    # @param plans [Enumerator]
-    # @param ends_at [Float] of the monotonic clock; no program begins after it
-    # @yieldparam outcome [Runner::Outcome]
-    # @return [void]
-    def each_outcome(plans, ends_at = Float::INFINITY)
-      plans.each do |plan|
-        break if Process.clock_gettime(Process::CLOCK_MONOTONIC) > ends_at
-        yield outcome(plan)
-      end
     end
 
     # @param plan [Plan]

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../runtime/in_turn"
 require_relative "../runtime/runner"
 require_relative "known"
 require_relative "text"
@@ -13,6 +14,8 @@ module NeverBlockFuzz
   # Where they differ, both run again: what threads do in any of the runs is permitted, and what fibers do in less than
   # half of the runs is a note, not a failure.
   class Oracle
+    include InTurn
+
     AGAIN = 3
     # A part of a trace: "after step 3: step 2", "at the end: r1".
     EVENT = /\Aafter step (?<now>\d+): (?:step (?<step>\d+)|.*)\z/
@@ -25,17 +28,6 @@ module NeverBlockFuzz
       @engine = engine
       @limit = limit
       @plant = plant
-    end
-
-    # @param plans [Enumerator]
-    # @param ends_at [Float] of the monotonic clock; no program begins after it
-    # @yieldparam outcome [Runner::Outcome]
-    # @return [void]
-    def each_outcome(plans, ends_at = Float::INFINITY)
-      plans.each do |plan|
-        break if Process.clock_gettime(Process::CLOCK_MONOTONIC) > ends_at
-        yield outcome(plan)
-      end
     end
 
     # @param plan [Plan]
